@@ -1,0 +1,93 @@
+"""Files, whole or not at all: atomic writes, hashes, locks."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from kit.errors import MissingError, UsageError
+
+CHUNK = 1 << 20
+
+
+@contextlib.contextmanager
+def replacing(path: Path, mode: int = 0o644) -> Iterator[IO[bytes]]:
+    """Write a file beside `path` and rename it over `path` only when the block ends well.
+
+    Raises MissingError when the disk is full or the folder may not be written; then `path` is
+    as it was and nothing is left beside it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise no_write(path, error) from None
+    try:
+        with os.fdopen(fd, "wb") as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        Path(name).chmod(mode)
+        Path(name).replace(path)
+    except OSError as error:
+        _remove(name)
+        if error.errno in (errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT):
+            raise no_write(path, error) from None
+        raise
+    except BaseException:
+        _remove(name)
+        raise
+
+
+def write(path: Path, data: bytes | str, mode: int = 0o644) -> None:
+    """Put `data` (text as UTF-8) at `path` in one step."""
+    with replacing(path, mode) as handle:
+        handle.write(data.encode() if isinstance(data, str) else data)
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, what: str, wait: bool = False) -> Iterator[None]:
+    """Hold an exclusive lock on `path` (made if absent); it ends with the process, however that ends.
+
+    With `wait` false a lock held by another process raises UsageError naming `what` is under way.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("a+")
+    except OSError as error:
+        raise no_write(path, error) from None
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise UsageError(
+                f"another kit is at work here: {what}", hint="wait for it to end, or end it, then run this again"
+            ) from None
+        yield
+
+
+def no_write(path: Path, error: OSError) -> MissingError:
+    """The error for a path that cannot be written, with what a person can do about it."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return MissingError(
+            f"no space left while writing {path}", hint=f"df -h {path.parent}; free some, then run this again"
+        )
+    return MissingError(f"cannot write {path}: {error.strerror}", hint=f"ls -ld {path.parent}; check who owns it")
+
+
+def _remove(name: str) -> None:
+    with contextlib.suppress(OSError):
+        Path(name).unlink()

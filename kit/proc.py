@@ -1,0 +1,151 @@
+"""The only place that starts a process.
+
+Commands are lists, never shell strings, so nothing a person or a log wrote can reach a shell.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit.errors import KitError, MissingError
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished process: its arguments, exit status (negative: ended by that signal) and output."""
+
+    args: tuple[str, ...]
+    code: int
+    out: str
+    err: str
+
+
+class ProcessFailed(KitError):
+    """A helper process ended with an error nobody upstream has a better name for."""
+
+
+def run(
+    args: Sequence[str | Path],
+    *,
+    check: bool = True,
+    timeout: float | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: str | None = None,
+    hint: str | None = None,
+) -> Done:
+    """Run a command to its end and return what it said, as text.
+
+    `env` is laid over the present environment. Raises MissingError when the program is not
+    there or may not be run, ProcessFailed on a status other than 0 (with `check`) or on a
+    time-out (`timeout`, seconds); on Ctrl-C the whole process group is ended first.
+    """
+    argv = tuple(str(a) for a in args)
+    try:
+        with subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=_env(env),
+            cwd=cwd,
+            start_new_session=True,
+        ) as child:
+            try:
+                out, err = child.communicate(stdin, timeout)
+            except subprocess.TimeoutExpired:
+                end_group(child)
+                raise ProcessFailed(
+                    f"{argv[0]} did not finish within {timeout:g} s", hint=hint, evidence=[" ".join(argv)]
+                ) from None
+            except BaseException:
+                end_group(child)
+                raise
+    except FileNotFoundError:
+        raise MissingError(f"the program {argv[0]!r} is not installed", hint=hint) from None
+    except PermissionError:
+        raise MissingError(f"the program {argv[0]!r} may not be run by this user", hint=hint) from None
+    done = Done(argv, child.returncode, out, err)
+    if check and done.code != 0:
+        raise failed(done, hint)
+    return done
+
+
+def stream(
+    args: Sequence[str | Path],
+    on_line: Callable[[str], None],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    hint: str | None = None,
+    check: bool = True,
+) -> Done:
+    """Run a command, handing each line (stdout and stderr together) to `on_line` as it comes.
+
+    Returns Done with the last 200 lines in `out`. Raises like `run`.
+    """
+    argv = tuple(str(a) for a in args)
+    tail: list[str] = []
+    try:
+        with subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=_env(env),
+            cwd=cwd,
+            start_new_session=True,
+        ) as child:
+            try:
+                assert child.stdout is not None
+                for line in child.stdout:
+                    line = line.rstrip("\r\n")
+                    tail.append(line)
+                    del tail[:-200]
+                    on_line(line)
+                child.wait()
+            except BaseException:
+                end_group(child)
+                raise
+    except FileNotFoundError:
+        raise MissingError(f"the program {argv[0]!r} is not installed", hint=hint) from None
+    except PermissionError:
+        raise MissingError(f"the program {argv[0]!r} may not be run by this user", hint=hint) from None
+    done = Done(argv, child.returncode, "\n".join(tail), "")
+    if check and done.code != 0:
+        raise failed(done, hint)
+    return done
+
+
+def failed(done: Done, hint: str | None = None) -> ProcessFailed:
+    """The error for a process that ended badly, with the end of what it printed as evidence."""
+    how = f"was ended by signal {-done.code}" if done.code < 0 else f"ended with status {done.code}"
+    last = [line for line in (done.err or done.out).splitlines() if line.strip()][-12:]
+    return ProcessFailed(f"{done.args[0]} {how}", hint=hint, evidence=[" ".join(done.args)[:300], *last])
+
+
+def end_group(child: subprocess.Popen[str], grace: float = 5.0) -> None:
+    """Ask the child's process group to stop, then make it stop."""
+    for sig, wait in ((signal.SIGTERM, grace), (signal.SIGKILL, grace)):
+        try:
+            os.killpg(child.pid, sig)
+        except ProcessLookupError:
+            break
+        try:
+            child.wait(wait)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _env(extra: Mapping[str, str] | None) -> dict[str, str] | None:
+    return None if extra is None else {**os.environ, **extra}
