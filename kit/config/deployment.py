@@ -45,6 +45,16 @@ class Deployment:
         return (self.folder / Path(text).expanduser()).absolute()
 
     @property
+    def api_key_copy(self) -> Path:
+        """The copy of the API key that the container's user may read, in a folder only its owner may enter."""
+        return self.state / "secrets" / "api_key"
+
+    @property
+    def runs(self) -> Path:
+        """One folder for each start: logs, smoke result, diagnosis."""
+        return self.state / "runs"
+
+    @property
     def image_recipe(self) -> str:
         """The recipe under images/ that builds this deployment's image."""
         return self.kit.engine.image or f"vllm-{self.kit.engine.device}"

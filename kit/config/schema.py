@@ -39,7 +39,7 @@ Size = Annotated[
 ]
 # Text that goes into files of other languages: any printable text, but no control characters.
 PATTERNS = {
-    r"^[^\x00-\x1f\x7f]+$": "must be text of one line, without control characters",
+    r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$": "must be text of one line, without control characters",
     r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$": "must be 1 to 40 lower-case letters, digits and hyphens",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "must be the name of an environment variable",
     r"^\d+\.\d+\.\d+([a-z0-9.+-]*)$": "must be a full version, such as 0.16.0",
@@ -120,6 +120,7 @@ class Gpus(Model):
     count: int = Field(0, ge=0, le=64, description="number of GPUs; 0 on the CPU")
     name: Text | None = Field(None, description="what the product name of each card must begin with")
     memory_utilization: float = Field(0.9, gt=0, le=1, description="share of each card's memory that vLLM may take")
+    devices: Literal["all"] | list[Text] = Field("all", description="which cards: all, or indices or UUIDs as text")
     access: Literal["auto", "cdi", "runtime"] = Field(
         "auto", description="how a container gets them: CDI, the NVIDIA runtime, or what is there"
     )
