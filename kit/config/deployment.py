@@ -63,7 +63,11 @@ class Deployment:
     def target(self) -> Path:
         """The folder of the target model on this machine."""
         model = self.kit.model
-        return self.path(model.path) if model.path else self.reference / "target"
+        if model.path:
+            return self.path(model.path)
+        from kit.reference.store import target_name  # numpy: only where a reference model is used
+
+        return self.reference / target_name(str(model.reference), self.kit.engine.vllm)
 
     @property
     def drafter(self) -> Path | None:
@@ -75,5 +79,5 @@ class Deployment:
 
     @property
     def reference(self) -> Path:
-        """Where the reference models of this deployment's form are written."""
-        return self.folder / ".kit" / "reference" / str(self.kit.model.reference)
+        """Where reference models are written for the deployments of this folder."""
+        return self.folder / ".kit" / "reference"
