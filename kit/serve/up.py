@@ -1,0 +1,126 @@
+"""`kit up` and `kit smoke` as a whole: what is printed, recorded and returned for each ending."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kit import files
+from kit.cli import out
+from kit.config import Deployment
+from kit.errors import EngineFailed, GateError
+from kit.render.container import container_name
+from kit.serve import container as box
+from kit.serve.api import api_of
+from kit.serve.image import image_of
+from kit.serve.runs import new_run, record
+from kit.serve.start import Died, start
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from kit.logs import Diagnosis
+
+
+def up(deployment: Deployment, *, smoke: bool, json: bool) -> int:
+    """Start (or find running) and check; returns the exit code: 0, 3 (a gate failed) or 4 (the engine failed)."""
+    from kit.engine import connect
+
+    with files.locked(deployment.state / "lock", what=f"deployment {deployment.name}"):
+        engine = connect(out.say)
+        with contextlib.closing(engine.client()) as client:
+            image = image_of(deployment, client)
+            out.say(f"starting {deployment.name}: vLLM {deployment.kit.engine.vllm}, image {image}")
+            began = start(deployment, engine, client, image, out.say)
+            if isinstance(began, Died):
+                return _died(began, json)
+            out.say("ready" if began.already else f"ready after {began.seconds:.1f} s")
+            if smoke:
+                return _smoke(deployment, client, began.run, json, began.seconds)
+    if json:
+        out.as_json({"schema": "kit.up/1", "verdict": "pass", "ready_s": round(began.seconds, 2), "smoke": None})
+    return 0
+
+
+def smoke_running(deployment: Deployment, *, json: bool) -> int:
+    """`kit smoke`: test what runs; returns 0 or 3. Raises EngineFailed when it does not answer."""
+    from kit.engine import connect
+
+    with contextlib.closing(connect(out.say).client()) as client:
+        return _smoke(deployment, client, new_run(deployment), json, None)
+
+
+def _died(died: Died, json: bool) -> int:
+    from kit.logs import render_text, to_json
+
+    out.say(f"after {died.seconds:.1f} s: {died.reason}")
+    if json:
+        out.as_json(
+            {"schema": "kit.up/1", "verdict": "fail", "reason": died.reason, "diagnosis": to_json(died.diagnosis)}
+        )
+    else:
+        out.data(render_text(died.diagnosis))
+    out.error(
+        EngineFailed("the engine failed to start", hint=f"mend the cause, then kit up; the whole log: {died.log}")
+    )
+    return EngineFailed.exit_code
+
+
+def _smoke(deployment: Deployment, client: DockerClient, run: Path, json: bool, ready_s: float | None) -> int:
+    """Run the smoke test and print it; when it fails, print also what the engine's log says."""
+    from kit.smoke import smoke
+    from kit.smoke.show import show
+
+    try:
+        result = smoke(deployment, api_of(deployment))
+    except EngineFailed as error:
+        _print_diagnosis(_diagnose(deployment, client, run), json)
+        raise error
+    record(run, "smoke.json", result.to_json())
+    report: dict[str, Any] = result.to_json()
+    if ready_s is not None:
+        report = {"schema": "kit.up/1", "verdict": result.verdict, "ready_s": round(ready_s, 2), "smoke": report}
+    if result.verdict == "pass":
+        out.as_json(report) if json else show(result, out.console())
+        return 0
+    diagnosis = _diagnose(deployment, client, run)
+    if json:
+        from kit.logs import to_json
+
+        out.as_json(report | {"diagnosis": diagnosis and to_json(diagnosis)})
+    else:
+        show(result, out.console())
+        _print_diagnosis(diagnosis, json)
+    failed = "; ".join(f"{g.name}: want {g.want}, found {g.found}" for g in result.gates if g.status == "fail")
+    out.error(
+        GateError(
+            f"the smoke test failed: {failed}",
+            hint="kit doctor --select model,drafter finds what is wrong in the files; kit down stops the service",
+        )
+    )
+    return GateError.exit_code
+
+
+def _diagnose(deployment: Deployment, client: DockerClient, run: Path) -> Diagnosis | None:
+    """Save the container's whole log beside the result and diagnose it; None when there is none."""
+    from kit.logs import diagnose_file, to_json
+
+    found = box.find(client, container_name(deployment))
+    if found is None:
+        return None
+    log = run / "container.log"
+    with files.replacing(log) as handle, box.docker_errors("reading the log"):
+        for chunk in found.logs(stream=True, follow=False):
+            handle.write(chunk)
+    diagnosis = diagnose_file(log)
+    record(run, "diagnosis.json", to_json(diagnosis))
+    out.say(f"the engine's log: {log}")
+    return diagnosis
+
+
+def _print_diagnosis(diagnosis: Diagnosis | None, json: bool) -> None:
+    from kit.logs import render_text
+
+    if diagnosis is not None and not json:
+        out.data(render_text(diagnosis))
