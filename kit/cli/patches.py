@@ -1,0 +1,122 @@
+"""`kit patches`: the patches that come with the kit, and what becomes of them on a vLLM release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kit.cli import out
+from kit.cli.options import File, Json, Sets
+
+if TYPE_CHECKING:
+    from kit.patches.catalog import Catalog
+    from kit.patches.check import Outlook
+
+app = typer.Typer(help="List, show, check and prove the patches baked into an image.", no_args_is_help=True)
+
+Vllm = Annotated[str | None, typer.Option("--vllm", help="A vLLM release, such as 0.16.0.", show_default=False)]
+
+
+@app.command("list")
+def list_(vllm: Vllm = None, json: Json = False) -> None:
+    """List every patch: what it mends, for which releases there is a diff, and since when vLLM has it."""
+    from kit.patches import catalog, plan
+
+    known = catalog.product()
+    rows: list[dict[str, Any]] = [
+        {
+            "id": patch.id,
+            "title": patch.title,
+            "releases": plan.releases_of(patch.id, known),
+            "fixed_in": patch.fixed_in,
+            "model_types": patch.affects.model_types,
+        }
+        for patch in plan.in_order(known)
+        if vllm is None or str(catalog.release(vllm)) in plan.releases_of(patch.id, known)
+    ]
+    if json:
+        out.as_json({"schema": "kit.patches-list/1", "vllm": vllm, "patches": rows})
+        return
+    for row in rows:
+        out.data(f"{row['id']}\n    {row['title']}")
+        out.data(f"    for vLLM {', '.join(row['releases'])}; not needed from {row['fixed_in']} on")
+    if vllm and not rows:
+        gone = [p.id for p in known.patches.values() if not p.needed_by(vllm)]
+        out.data(f"no patches for vLLM {vllm}: it has {', '.join(gone)} of its own" if gone else "no patches")
+
+
+@app.command()
+def show(patch: str, vllm: Vllm = None) -> None:
+    """Print what a patch is for, what is seen without it, and its diff."""
+    from kit.errors import UsageError
+    from kit.patches import catalog, plan
+
+    known = catalog.product()
+    ids = plan.plan(vllm or known.series[0].vllm[0], [patch], known, method=None).ids  # refuses unknown names
+    item = known.patches[patch]
+    releases = plan.releases_of(patch, known)
+    if vllm and not ids:
+        raise UsageError(f"vLLM {vllm} does not need {patch}: it has it since {item.fixed_in}")
+    out.data(f"{item.id}: {item.title}\n\n{item.why}\n")
+    out.data(f"seen without it ({item.symptom.process}): {item.symptom.example}")
+    out.data(f"diffs for vLLM {', '.join(releases)}; not needed from {item.fixed_in} on\n")
+    series = known.series_for(vllm or releases[-1])
+    for diff in series.diffs if series else ():
+        if series and diff.id == patch:
+            out.data(out.clean(series.text(diff), "\t\n"))
+
+
+@app.command()
+def check(
+    vllm: Vllm = None,
+    wheel: Annotated[Path | None, typer.Option(help="Read this wheel file instead of fetching one.")] = None,
+    file: File = None,
+    sets: Sets = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Say for each patch whether a vLLM release needs it and whether it applies there.
+
+    Without --vllm and --wheel, the release that kit.yaml names. Ends with 3 when a patch that is needed
+    does not apply.
+    """
+    from kit.errors import GateError
+    from kit.home import kit_home
+    from kit.patches import catalog, source
+    from kit.patches import check as judgement
+
+    known = catalog.product()
+    wanted = judgement.wanted_files(known)
+    if wheel is not None:
+        found = source.read_wheel(wheel, wanted)
+        vllm = vllm or found.vllm
+    else:
+        if vllm is None:
+            from kit.config import load
+
+            vllm = load(file, sets).kit.engine.vllm
+        found = source.fetch(vllm, wanted, kit_home() / "vllm-sources", out.say)
+    outlooks = judgement.check(vllm, found.tree, known)
+    if json:
+        out.as_json(judgement.as_json(vllm, found.wheel, found.sha256, outlooks))
+    else:
+        _print(vllm, known, outlooks)
+    bad = [item for item in outlooks if not item.good]
+    if bad:
+        raise GateError(
+            f"vLLM {vllm}: {len(bad)} of {len(outlooks)} patches are needed and do not apply",
+            hint="pin a release that has a series (kit patches list), or write one: images/patches/README.md",
+        )
+
+
+def _print(vllm: str, known: Catalog, outlooks: list[Outlook]) -> None:
+    from kit.patches.check import TEXTS
+
+    series = known.series_for(vllm)
+    out.data(f"vLLM {vllm}: " + (f"series {series.folder.name}" if series else "no series of patches"))
+    width = max(len(item.patch.id) for item in outlooks)
+    for item in outlooks:
+        out.data(f"  {item.patch.id:<{width}}  {TEXTS[item.outcome]}: {out.clean(item.why)}")
+        for line in item.evidence:
+            out.data(f"  {'':<{width}}    {out.clean(line)}")
