@@ -126,6 +126,27 @@ def stream(
     return done
 
 
+def daemon(args: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None) -> int:
+    """Start a process that outlives this one, its output going to `log`; returns its process id.
+
+    It has its own session, so a Ctrl-C here does not reach it. Raises MissingError like `run`.
+    """
+    argv = tuple(str(a) for a in args)
+    try:
+        with log.open("wb") as output:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=_env(env),
+                cwd="/",
+                start_new_session=True,
+            ).pid
+    except (FileNotFoundError, PermissionError) as error:
+        raise MissingError(f"cannot start {argv[0]!r}: {error.strerror}") from None
+
+
 def failed(done: Done, hint: str | None = None) -> ProcessFailed:
     """The error for a process that ended badly, with the end of what it printed as evidence."""
     how = f"was ended by signal {-done.code}" if done.code < 0 else f"ended with status {done.code}"

@@ -1,0 +1,99 @@
+"""apt as a downloader: its own lists and cache in a folder of ours, nothing installed on the machine.
+
+The machine's sources, proxies and keys are used as they are configured.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit import proc
+from kit.engine.distributions import sources_of
+from kit.errors import MissingError
+
+_HINT = "check the machine's apt sources and network (apt-get update), then run this again"
+
+
+@dataclass(frozen=True)
+class Apt:
+    """apt-get with its state below `folder`; `sources` replaces the machine's source lists where given."""
+
+    folder: Path
+    sources: Path | None = None
+
+    def _run(self, tool: str, *args: str, cwd: Path | None = None, check: bool = True) -> proc.Done:
+        options = {
+            "Dir::State::Lists": self.folder / "lists",
+            "Dir::Cache": self.folder / "cache",
+            "Dir::State::extended_states": self.folder / "extended_states",
+            "APT::Sandbox::User": "root",
+            "Acquire::Retries": "3",
+            "Debug::NoLocking": "true",
+        }
+        if self.sources:
+            options |= {"Dir::Etc::sourcelist": self.sources, "Dir::Etc::sourceparts": "-"}
+        command = [tool, "-q", *(f"-o{key}={value}" for key, value in options.items()), *args]
+        return proc.run(command, cwd=cwd, env={"LC_ALL": "C"}, check=check, hint=_HINT)
+
+    def update(self) -> None:
+        """Fetch the package lists. What cannot be had shows when a package is asked for."""
+        for part in ("lists/partial", "cache/archives/partial"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        self._run("apt-get", "update", check=False)
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """`names` and every package they need that this machine has not installed.
+
+        Raises MissingError when the archive lacks one of them.
+        """
+        wanted = list(names)
+        done = self._run("apt-get", "--simulate", "--no-install-recommends", "install", *wanted, check=False)
+        if done.code != 0:
+            said = [line for line in (done.err + done.out).splitlines() if line.strip()]
+            raise MissingError("this machine's Debian archive lacks packages", hint=_HINT, evidence=said[-6:])
+        needed = [line.split()[1] for line in done.out.splitlines() if line.startswith("Inst ")]
+        return sorted({*wanted, *needed})
+
+    def download(self, names: Iterable[str], to: Path) -> None:
+        """Fetch the packages as .deb files into `to`, checked by apt against the signed lists."""
+        to.mkdir(parents=True, exist_ok=True)
+        done = self._run("apt-get", "download", *names, cwd=to, check=False)
+        if done.code != 0:
+            said = [line for line in (done.err + done.out).splitlines() if line.startswith(("E:", "W:", "Err:"))]
+            raise MissingError("Debian packages could not be fetched", hint=_HINT, evidence=said[-6:])
+
+
+def newer_suite(folder: Path, suite: str, codename: str) -> Apt:
+    """An Apt for `suite`, reached through the mirrors this machine uses for `codename`."""
+    etc = Path("/etc/apt")
+    files = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]
+    texts = {str(f): f.read_text(errors="replace") for f in files if f.suffix in (".list", ".sources") and f.is_file()}
+    text = sources_of(suite, instead_of=codename, sources=texts)
+    if not text:
+        raise MissingError(
+            f"no apt source of {codename} with the component main, so none of {suite} can be derived",
+            hint="add the distribution's own archive to /etc/apt/sources.list.d",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    listed = folder / f"{suite}.sources"
+    listed.write_text(text)
+    return Apt(folder, listed)
+
+
+def unpack(packages: Path, into: Path) -> dict[str, str]:
+    """Unpack every .deb below `packages` into `into`; returns package name -> version."""
+    versions = {}
+    for deb in sorted(packages.glob("*.deb")):
+        proc.run(["dpkg-deb", "-x", deb, into])
+        fields = proc.run(["dpkg-deb", "-f", deb, "Package", "Version"]).out
+        named = dict(line.split(": ", 1) for line in fields.splitlines())
+        versions[named["Package"]] = named["Version"]
+    return versions
+
+
+def available() -> bool:
+    """Whether this machine has apt and dpkg."""
+    return bool(shutil.which("apt-get") and shutil.which("dpkg-deb"))
