@@ -1,0 +1,387 @@
+"""Reads a log once, line by line, into runs: what each process did, and everything that went wrong.
+
+Holds a bounded amount for a log of any length. No judgement here: `causes` judges.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from kit.logs import signals
+from kit.logs.acceptance import Acceptance
+from kit.logs.model import Failure, Line, Owner, Trace
+from kit.logs.prefixes import Names
+from kit.logs.tracebacks import BEGIN, Builder
+
+_NONE = Owner("none")
+_MOST_FAILURES = 400
+_MOST_NOTICES = 400
+_MOST_RUNS = 256
+_STREAMS = 256
+
+
+@dataclass(slots=True)
+class Run:
+    """One start of the server and all that followed until the next."""
+
+    number: int
+    first_line: int
+    last_line: int = 0
+    version: str | None = None
+    arguments: str = ""
+    banner_pid: int | None = None
+    has_banner: bool = False
+    engine_up: bool = False
+    ready: int | None = None
+    served: int | None = None
+    stopping: int | None = None
+    told: int | None = None
+    stopped: int | None = None
+    over: bool = False
+    stage: str = "config"
+    stages: dict[str, str] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    notices: deque[Line] = field(default_factory=lambda: deque(maxlen=_MOST_NOTICES))
+    early_notices: list[Line] = field(default_factory=list)
+    hang_first: Line | None = None
+    hang_count: int = 0
+    exit_codes: list[tuple[int, str, int]] = field(default_factory=list)
+    acceptance: Acceptance = field(default_factory=Acceptance)
+    roles: dict[str, Line] = field(default_factory=dict)
+    last_lines: deque[Line] = field(default_factory=lambda: deque(maxlen=6))
+    gap: bool = False
+
+    def context(self) -> str:
+        """The notable lines of the run, as one text for rules to look into."""
+        return "\n".join(
+            [self.arguments, *(n.text[:400] for n in self.early_notices), *(n.text[:400] for n in self.notices)]
+        )
+
+
+class Reader:
+    """Takes lines (`feed`), keeps runs. `finish` closes what is open."""
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self.runs: list[Run] = []
+        self.run_count = 0
+        self.lines = 0
+        self._streams: dict[object, Builder] = {}
+        self._bare = Builder(_NONE)
+        self._racing: Owner | None = None
+        self._native_stack = False
+        self._last = Line(0, "")
+        self._natives: dict[str, int] = {}
+        self._new_run(1)
+
+    @property
+    def run(self) -> Run:
+        return self.runs[-1]
+
+    def feed(self, number: int, raw: str) -> None:
+        """Take one line, numbered from 1, without its newline."""
+        self.lines = number
+        line = self.names.read(number, raw)
+        self._boundary(line)
+        run = self.run
+        run.last_line = number
+        if line.text.strip():
+            run.last_lines.append(line)
+        if line.owner is not None:
+            run.roles[line.owner.role] = line
+        if not self._traceback(line):
+            self._signal(line)
+        if line.race is not None:
+            self._racing = line.race
+        elif line.owner is not None:
+            self._racing = None
+        self._last = line
+
+    def gap(self) -> None:
+        """Say that lines were skipped here: no traceback goes across."""
+        self._close()
+        self.run.gap = True
+
+    def finish(self) -> None:
+        """The log ends."""
+        self._close()
+
+    # -- runs ---------------------------------------------------------------------------------------------------
+
+    def _new_run(self, line: int) -> None:
+        self._close()
+        self.run_count += 1
+        self.runs.append(Run(self.run_count, line))
+        del self.runs[:-_MOST_RUNS]
+        self._natives = {}
+
+    def _boundary(self, line: Line) -> None:
+        run, text = self.run, line.text
+        if signals.IMPORTS.search(text):
+            if run.over:
+                self._new_run(line.number)
+            return
+        if (
+            run.stopped
+            and BEGIN in text
+            and line.owner is None
+            and line.level is None
+            and not signals.harmless_intro(self._last.text)
+        ):
+            self._new_run(line.number)
+            return
+        match = signals.START.search(text)
+        if not match and not (signals.ARGUMENTS.search(text)):
+            return
+        usage, engine = text.startswith("usage: "), bool(match and match["engine"])
+        pid = line.owner.pid if line.owner else None
+        again = run.has_banner and (
+            run.engine_up or any(f.fatal for f in run.failures) or (pid is not None and pid != run.banner_pid)
+        )
+        if run.over or (again and not usage and not engine):
+            self._new_run(line.number)
+            run = self.run
+        if match:
+            run.version = run.version or match["old"] or match["new"] or match["engine"]
+        if not usage and not engine:
+            run.has_banner, run.banner_pid = True, pid
+        if signals.ARGUMENTS.search(text):
+            run.arguments = text[:4000]
+        if engine:
+            run.engine_up = True
+
+    # -- tracebacks ---------------------------------------------------------------------------------------------
+
+    def _builder(self, line: Line) -> Builder:
+        owner = line.owner
+        if owner is None:
+            if self._racing is not None:
+                owner = self._racing
+            else:
+                return self._bare
+        key = (owner.role, owner.pid) if owner.pid is not None else (owner.role, owner.rank, "header")
+        builder = self._streams.get(key)
+        if builder is None:
+            if len(self._streams) >= _STREAMS:
+                self._close()
+                self._streams.clear()
+            builder = self._streams[key] = Builder(owner)
+        elif owner.rank is not None and builder.owner.rank is None:
+            builder.owner = owner
+        return builder
+
+    def _traceback(self, line: Line) -> bool:
+        builder = self._builder(line)
+        if builder.state == "idle" and builder is self._bare and BEGIN in line.text:
+            builder.intro = self._last.text[:400]
+        taken, trace = builder.feed(line)
+        if trace is not None:
+            self._trace(trace)
+        return taken
+
+    def _close(self) -> None:
+        for builder in [*self._streams.values(), self._bare]:
+            trace = builder.finish()
+            if trace is not None:
+                self._trace(trace)
+
+    def _trace(self, trace: Trace) -> None:
+        run = self.run
+        owner = trace.owner if trace.owner.role != "none" else _by_frames(trace)
+        last = trace.raised[-1] if trace.raised else None
+        text = last.text if last else ""
+        stage = _stage(trace, run.stages.get(owner.role) or run.stage)
+        blames = None
+        if trace.raised and all(signals.passed_on(r.text) for r in trace.raised if r.name):
+            blames = signals.passed_on(text)
+        elif trace.cut and not any(r.name for r in trace.raised):
+            text = ""
+        intro = trace.intro
+        fatal = trace.level in (None, "ERROR", "CRITICAL") and not signals.harmless_intro(intro)
+        kind = "cut" if trace.cut and not text else "exception"
+        if signals.request_level(intro, trace.where):
+            kind, fatal = "request", False
+        elif "never retrieved" in intro or (trace.level in ("ERROR", "CRITICAL") and not signals.fatal_intro(intro)):
+            fatal = False
+        if blames == "none":
+            fatal = False
+        line = last.line if last else trace.start
+        self._add(Failure(kind, owner, line, text, stage, trace, last, blames, fatal, trace.level, intro))
+
+    def _add(self, failure: Failure) -> None:
+        run = self.run
+        if len(run.failures) < _MOST_FAILURES:
+            run.failures.append(failure)
+        if (
+            failure.fatal
+            and failure.owner.role == "api_server"
+            and failure.level is None
+            and failure.kind == "exception"
+        ):
+            run.over = True
+
+    # -- single lines -------------------------------------------------------------------------------------------
+
+    def _signal(self, line: Line) -> None:
+        run, text = self.run, line.text
+        owner = line.owner or _NONE
+        if signals.HANG in text:
+            run.hang_count += 1
+            run.hang_first = run.hang_first or line
+            return
+        if signals.ACCEPTANCE in text:
+            run.acceptance.add(line)
+            return
+        served = signals.SERVED.search(text)
+        if served:
+            if served["path"].startswith("/v1/") and served["status"] == "200" and "POST" in text:
+                run.served, run.hang_first, run.hang_count = line.number, None, 0
+                run.stage = "serving" if run.stopping is None else run.stage
+            return
+        if line.level in (None, "INFO", "DEBUG"):
+            self._progress(line, run, text, owner)
+        if line.level in ("ERROR", "CRITICAL", "WARNING") or signals.NOTICE.search(text):
+            if len(run.early_notices) < 64:
+                run.early_notices.append(line)
+            else:
+                run.notices.append(line)
+        if not self._death(line, run, text) and not self._native(line, run, text, owner):
+            self._words(line, run, text, owner)
+
+    def _progress(self, line: Line, run: Run, text: str, owner: Owner) -> None:
+        if stage := signals.stage_of(text):
+            if not (stage == "load" and run.stages.get(owner.role) == "draft-load"):
+                run.stages[owner.role] = run.stage = stage
+            run.hang_first, run.hang_count = None, 0
+        elif signals.READY.search(text):
+            run.ready = run.ready or line.number
+            run.stage, run.hang_first, run.hang_count = "serving", None, 0
+            run.stages.clear()
+        elif signals.STOPPED.search(text):
+            run.stopped, run.stopping = line.number, run.stopping or line.number
+            run.over, run.stage = True, "shutdown"
+        elif (told := signals.TOLD.search(text)) or signals.STOPPING.search(text):
+            run.stopping = run.stopping or line.number
+            run.told = run.told or (line.number if told else None)
+            run.stage = "shutdown" if run.ready else run.stage
+        elif signals.OFFLINE.search(text):
+            run.served = line.number
+        elif signals.ENGINE_UP.search(text):
+            run.engine_up = True
+            run.stages["engine_core"] = "load"
+            run.stage = "load"
+
+    def _death(self, line: Line, run: Run, text: str) -> bool:
+        code: str | None = None
+        if (
+            "died" not in text
+            and "exited" not in text
+            and "Failed core proc" not in text
+            and not signals.KILLED.match(text)
+        ):
+            return False
+        if match := signals.WORKER_DIED.search(text):
+            rank = int(match["rank"]) if match["rank"] else None
+            who = Owner("worker", rank)
+        elif match := signals.ENGINE_DIED.search(text):
+            who = Owner("engine_core", int(match["rank"]) if match["rank"] else None)
+        elif match := signals.CHILD_DIED.search(text):
+            code = match["code"]
+            if code in ("0", "-15"):
+                return True
+            name = match["name"] or "worker"
+            role = "engine_core" if "Engine" in name else "api_server" if "API" in name.upper() else "worker"
+            who = Owner(role, pid=int(match["pid"]) if match["pid"] else None)
+        elif match := signals.EXITED.match(text):
+            run.exit_codes.append((line.number, text[:200], int(match["code"])))
+            run.over = True
+            return True
+        elif match := signals.KILLED.match(text):
+            run.exit_codes.append((line.number, text[:200], -1))
+            who = Owner("container")
+        else:
+            return False
+        if run.told is not None and not any(f.fatal for f in run.failures):
+            return True
+        self._add(Failure("death", who, line.number, text[:400].strip(), run.stage, level=line.level))
+        return True
+
+    def _native(self, line: Line, run: Run, text: str, owner: Owner) -> bool:
+        match = signals.NATIVE.search(text)
+        if not match:
+            return False
+        seen = self._natives.get(match[0][:24].lower(), 0)
+        self._natives[match[0][:24].lower()] = seen + 1
+        if seen < 4:
+            self._add(Failure("native", owner, line.number, text[:1500].strip(), run.stage, level=line.level))
+        return True
+
+    def _words(self, line: Line, run: Run, text: str, owner: Owner) -> None:
+        if line.level is None and (match := signals.USAGE.match(text)) and len(match["program"]) < 60:
+            fatal = "vllm" in match["program"] or "api_server" in match["program"]
+            who = owner if owner.role != "none" else Owner("api_server" if fatal else "none")
+            self._add(Failure("usage", who, line.number, text[:1500].strip(), "config", fatal=fatal))
+            run.over = run.over or fatal
+        elif line.level is None and signals.ORPHAN.match(text):
+            self._add(Failure("exception", owner, line.number, text[:1500], run.stage,
+                              blames=signals.passed_on(text), fatal=signals.passed_on(text) is not None))  # fmt: skip
+        elif line.level in ("ERROR", "CRITICAL") and (blames := signals.passed_on(text)):
+            self._add(Failure("notice", owner, line.number, text[:1500], run.stage, blames=blames, level=line.level))
+
+
+_ENGINE_FILES = (
+    "v1/engine/core.py",
+    "engine/llm_engine.py",
+    "engine/async_llm_engine.py",
+    "engine/multiprocessing/engine.py",
+    "/model_executor/",
+    "/v1/worker/",
+    "vllm/worker/",
+    "vllm/executor/",
+    "/v1/executor/",
+)
+
+
+def _by_frames(trace: Trace) -> Owner:
+    """The process of an unprefixed traceback, by the code it ran and the line before it."""
+    rank = trace.owner.rank
+    if "Process VllmWorker" in trace.intro or "Process Worker" in trace.intro:
+        return Owner("worker", rank)
+    if "Process EngineCore" in trace.intro or "Process SpawnProcess" in trace.intro:
+        return Owner("engine_core", rank)
+    files = [file for file, _ in trace.frames]
+    functions = {function for _, function in trace.frames}
+    if functions & {"worker_main", "worker_busy_loop", "_run_worker_process"}:
+        return Owner("worker", rank)
+    joined = "\n".join(files)
+    if "core_client.py" in joined and "v1/engine/core.py" not in joined:
+        return Owner("api_server", rank)
+    if any(mark in joined for mark in _ENGINE_FILES) and "import_module" not in functions:
+        return Owner("engine_core", rank)
+    return Owner("api_server" if "vllm" in joined or not files else "none", rank)
+
+
+_DRAFTING = ("spec_decode", "eagle", "medusa", "_mtp", "mtp.py", "proposer", "drafter", "dflash", "draft_model")
+
+
+def _stage(trace: Trace, stage: str) -> str:
+    """The stage a traceback stands in: what its frames were doing, else what the log last announced."""
+    drafting = any(mark in file or mark in function for file, function in trace.frames for mark in _DRAFTING)
+    functions = {function for _, function in trace.frames}
+    if functions & {"load_model", "load_weights", "get_model", "initialize_model"}:
+        return "draft-load" if drafting else "load"
+    if functions & {"capture_model", "compile_or_warm_up_model", "profile_run", "_dummy_run", "warmup_model"}:
+        return "warmup"
+    if functions & {
+        "_initialize_kv_caches",
+        "initialize_kv_cache",
+        "get_kv_cache_configs",
+        "determine_available_memory",
+    }:
+        return "kv-cache"
+    if functions & {"create_engine_config", "build_async_engine_client_from_engine_args", "create_model_config"}:
+        return "config" if not functions & {"make_async_mp_client", "launch_core_engines"} else stage
+    if functions & {"run_busy_loop", "execute_model", "_process_engine_step"}:
+        return "serving"
+    return stage

@@ -1,0 +1,196 @@
+"""What single lines and exception texts mean, whatever the cause: the mechanism's own vocabulary.
+
+Nothing here names a cause; rules do that. Here is known who passes on whose news, who died, what
+starts or ends a run, what stage it is in, and what a server survives.
+"""
+
+from __future__ import annotations
+
+import re
+
+# text of an exception or an error line -> the role whose failure it only passes on
+_PASSED_ON = (
+    ("Engine core initialization failed", "engine_core"),
+    ("Engine process failed to start", "engine_core"),
+    ("EngineDeadError", "engine_core"),
+    ("EngineCore encountered an issue", "engine_core"),
+    ("Engine loop is not running", "engine_core"),
+    ("Background loop has errored already", "engine_core"),
+    ("Engine loop has died", "engine_core"),
+    ("AsyncLLM output_handler failed", "engine_core"),
+    ("Got fatal signal from worker processes", "engine_core"),
+    ("Failed core proc(s)", "engine_core"),
+    ("WorkerProc initialization failed", "worker"),
+    ("Worker failed with error", "worker"),
+    ("got fatal signal from worker", "worker"),
+    ("Executor failed.", "worker"),
+    ("The actor died", "worker"),
+    ("RayActorError", "worker"),
+    ("ActorDiedError", "worker"),
+    ("ActorUnavailableError", "worker"),
+    ("Connection closed by remote peer", "worker"),
+    ("Connection closed by peer", "worker"),
+    ("remote process exited or there was a network error", "worker"),
+    ("Broken pipe", "worker"),
+    ("BrokenPipeError", "worker"),
+    ("Connection reset by peer", "worker"),
+    ("ConnectionResetError", "worker"),
+    ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "worker"),
+    ("ProcessRaisedException", "worker"),
+    ("ProcessExitedException", "worker"),
+    ("ZMQError", "engine_core"),
+    ("EOFError", "worker"),
+)
+_PASSED_EXACT = {
+    "RuntimeError: cancelled": "worker",
+    "SystemExit": "engine_core",
+    "SystemExit: ": "engine_core",
+    "SystemExit: 1": "engine_core",
+    "asyncio.exceptions.CancelledError": "engine_core",
+    "concurrent.futures._base.CancelledError": "worker",
+    "KeyboardInterrupt": "none",
+}
+# how a process announces the traceback that ends it
+_FATAL_INTRO = (
+    "EngineCore failed to start",
+    "EngineCore encountered a fatal error",
+    "EngineCore hit an exception",
+    "WorkerProc failed to start",
+    "WorkerProc hit an exception",
+    "Exception in worker",
+    "Error executing method",
+    "Engine background task failed",
+    "output_handler failed",
+    "MQLLMEngine",
+    "Application startup failed",
+    "Process ",
+)
+# what is printed beside a failure and is never one
+_HARMLESS_INTRO = (
+    "Exception ignored in",
+    "--- Logging error ---",
+    "Error in sys.excepthook",
+    "Error in atexit",
+    "Exception ignored on",
+)
+_REQUEST_INTRO = (
+    "Exception in ASGI application",
+    "Error in preprocessing prompt",
+    "Error in applying chat template",
+    "Error in parsing tool",
+    "Error in extracting tool call",
+    "Error in tool parser",
+    "Error in reasoning parser",
+    "Error in request",
+    "Error trying to handle streaming tool call",
+    "Error in chat completion stream generator",
+    "Error in completion stream generator",
+    "Failed to load image",
+    "Failed to apply",
+)
+WORKER_DIED = re.compile(
+    r"Worker proc (?P<name>\S+?)(?:[-_](?P<rank>\d+))? died unexpectedly(?: \(exit code: (?P<code>-?\d+|None)\))?"
+)
+ENGINE_DIED = re.compile(r"Engine core proc (?P<name>\S+?)(?:_(?:DP)?(?P<rank>\d+))? died unexpectedly")
+CHILD_DIED = re.compile(
+    r"(?:Worker \w+ pid (?P<pid>\d+) died, exit code: |Process (?P<name>\S+) \(PID: \d+\) died with exit code )"
+    r"(?P<code>-?\d+)"
+)
+CORE_PROCS = re.compile(r"Failed core proc\(s\): \{(?P<who>[^}]*)\}")
+EXITED = re.compile(r"^(?P<name>[\w.-]+) exited with code (?P<code>\d+)")
+KILLED = re.compile(
+    r"^(?:.*\b(?:line \d+|bash|sh): *\d+ )?(?P<what>Killed|Segmentation fault|Bus error|Illegal instruction|Aborted)"
+    r"(?: *\(core dumped\))?(?:\s{2,}.*)?$"
+)
+# a native failure or a tool's own words for one: no Python exception need follow
+NATIVE = re.compile(
+    r"!{3,} *Segfault encountered|\*\*\* SIG[A-Z]+ received|^Fatal Python error: |^terminate called (?:after|without)"
+    r"|double free or corruption|corrupted size vs\. prev_size|^(?:malloc|free|realloc|munmap_chunk)\(\): "
+    r"|\*\*\* stack smashing detected|Assertion `[^`]*['`] failed|: Assertion .* failed\.?$|^Failed: Cuda error"
+    r"|ptxas fatal|nvcc fatal|\bfatal error: |^collect2: error|^ninja: (?:error|fatal)|ld: cannot find"
+    r"|symbol lookup error|error while loading shared libraries|Watchdog caught collective operation timeout"
+    r"|watchdog got stuck|Some NCCL operations have failed or timed out|\bout of memory: Killed process\b"
+    r"|oom-kill:|Memory cgroup out of memory|NVRM: Xid|OCI runtime create failed|Error response from daemon"
+    r"|^(?:\S+: )?(?:line \d+: )?\S+: (?:command not found|cannot execute binary file)"
+    r"|nvidia-container-cli: |Task was killed due to the node running low on memory|has been marked dead because",
+    re.IGNORECASE,
+)
+NOTICE = re.compile(
+    r"NCCL WARN |is not compatible with the current PyTorch installation|not enough free disk space", re.I
+)
+USAGE = re.compile(r"^(?P<program>[\w./ -]+?): error: (?P<message>.+)$")
+ORPHAN = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:\([\w.]+\))?: \S")
+HANG = "No available shared memory broadcast block found"
+ACCEPTANCE = "SpecDecoding metrics:"
+
+START = re.compile(r"vLLM API server version (?P<old>\S+)|█.*\bversion (?P<new>\d\S*)|^usage: vllm |^usage: api_server|"
+                   r"^Initializing an? (?:V\d )?LLM engine \(v(?P<engine>[^)\s]+)\)")  # fmt: skip
+IMPORTS = re.compile(r"Automatically detected platform|No platform detected|^Starting vLLM\b")
+ARGUMENTS = re.compile(r"non-default args: |^args: Namespace\(")
+READY = re.compile(r"Application startup complete|Uvicorn running on|Starting vLLM (?:API )?server")
+OFFLINE = re.compile(r"Processed prompts: 100%")
+SERVED = re.compile(r'"(?:POST|GET) (?P<path>/\S*) HTTP/[\d.]+" (?P<status>\d{3})')
+STOPPED = re.compile(r"Application shutdown complete|Finished server process|\[shutdown\] MPClient: complete")
+# someone outside asked the server to stop; all that follows is that stop's doing
+TOLD = re.compile(
+    r"API server: shutdown triggered|received signal=SIG(?:TERM|INT)|Received SIG(?:TERM|INT)|SIG(?:TERM|INT) received"
+    r"|Gracefully stopping|Shutting down FastAPI HTTP server|KeyboardInterrupt: terminated"
+)
+STOPPING = re.compile(r"^Shutting down$|^Killing local vLLM worker processes")
+ENGINE_UP = re.compile(r"Initializing an? (?:V\d )?LLM engine \(v(?P<engine>[^)\s]+)\)")
+
+# a message of the log -> the stage that begins with it
+_STAGE = (
+    ("Loading drafter model", "draft-load"),
+    ("Starting to load model", "load"),
+    ("Loading model from scratch", "load"),
+    ("Loading model weights", "load"),
+    ("Loading safetensors checkpoint shards", "load"),
+    ("Loading pt checkpoint shards", "load"),
+    ("Loading weights took", "load"),
+    ("Model loading took", "kv-cache"),
+    ("Available KV cache memory", "kv-cache"),
+    ("GPU KV cache size", "warmup"),
+    ("# GPU blocks", "warmup"),
+    ("Capturing CUDA graph", "warmup"),
+    ("Capturing the model for CUDA graphs", "warmup"),
+    ("Warming up model", "warmup"),
+    ("Dynamo bytecode transform", "warmup"),
+    ("Using cache directory", "warmup"),
+    ("Compiling a graph", "warmup"),
+    ("init engine (profile", "warmup"),
+)
+
+
+def passed_on(text: str) -> str | None:
+    """The role whose failure `text` only reports ("none": nobody's), or None when it speaks for itself."""
+    head = text.split("\n", 1)[0].strip()
+    if head in _PASSED_EXACT:
+        return _PASSED_EXACT[head]
+    for mark, role in _PASSED_ON:
+        if mark in head:
+            return role
+    return None
+
+
+def fatal_intro(intro: str) -> bool:
+    """Whether the message before a traceback says that the process ends with it."""
+    return any(mark in intro for mark in _FATAL_INTRO)
+
+
+def harmless_intro(intro: str) -> bool:
+    """Whether the message before a traceback says that nothing depends on it."""
+    return any(mark in intro for mark in _HARMLESS_INTRO)
+
+
+def request_level(intro: str, where: str | None) -> bool:
+    """Whether a traceback belongs to one request and not to the server."""
+    return any(mark in intro for mark in _REQUEST_INTRO) or bool(where and where.startswith("serving"))
+
+
+def stage_of(text: str) -> str | None:
+    """The stage that a message announces."""
+    for mark, stage in _STAGE:
+        if mark in text:
+            return stage
+    return None
