@@ -66,6 +66,12 @@ class VerbGroup(typer.core.TyperGroup):
             self.commands[cmd_name] = command
         return self.commands.get(cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in VERBS:
+            for verb in self.list_commands(ctx):  # so that the nearest one can be suggested
+                self.get_command(ctx, verb)
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     cls=VerbGroup,

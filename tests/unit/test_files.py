@@ -1,0 +1,54 @@
+"""Files appear whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from kit import files
+from kit.errors import MissingError, UsageError
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_write_replaces_in_one_step(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    files.write(path, "one", 0o600)
+    files.write(path, b"two", 0o644)
+    assert path.read_bytes() == b"two"
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert names(path.parent) == ["file"]
+
+
+def test_a_broken_write_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    files.write(path, "old")
+    with pytest.raises(KeyboardInterrupt), files.replacing(path) as handle:
+        handle.write(b"new, but unfinished")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(MissingError, match="no space left") as caught, files.replacing(path):
+        raise OSError(28, "No space left on device")
+    assert "df -h" in str(caught.value.hint)
+    assert names(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises((MissingError, NotADirectoryError)):
+        files.write(tmp_path / "file" / "inner", "x")
+
+
+def test_a_held_lock_is_said(tmp_path: Path) -> None:
+    with files.locked(tmp_path / "lock", what="first"):
+        second = files.locked(tmp_path / "lock", what="second")
+        with pytest.raises(UsageError, match="another kit is at work here: second"), second:
+            pass
+    with files.locked(tmp_path / "lock", what="third"):
+        pass

@@ -1,0 +1,41 @@
+"""Processes: what they said, how they ended, and that Ctrl-C takes their children with them."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kit import proc
+from kit.errors import MissingError
+
+
+def test_output_status_and_environment() -> None:
+    done = proc.run(["sh", "-c", 'echo "$X"; echo err >&2; exit 3'], check=False, env={"X": "a b"})
+    assert (done.code, done.out, done.err) == (3, "a b\n", "err\n")
+
+
+def test_failure_quotes_the_end_of_what_was_said() -> None:
+    with pytest.raises(proc.ProcessFailed, match="ended with status 3") as caught:
+        proc.run(["sh", "-c", "seq 100 >&2; exit 3"], hint="do this")
+    assert caught.value.evidence[-1] == "100"
+    assert caught.value.hint == "do this"
+
+
+def test_a_missing_program_is_missing() -> None:
+    with pytest.raises(MissingError, match="not installed"):
+        proc.run(["/no/such/program"])
+
+
+def test_a_timeout_ends_the_whole_group() -> None:
+    before = time.monotonic()
+    with pytest.raises(proc.ProcessFailed, match="did not finish"):
+        proc.run(["sh", "-c", "sleep 61.75 & wait"], timeout=0.3)
+    assert time.monotonic() - before < 20
+    assert "sleep 61.75" not in subprocess.run(["ps", "-ef"], capture_output=True, text=True).stdout
+
+
+def test_stream_hands_over_lines_as_they_come() -> None:
+    lines: list[str] = []
+    proc.stream([sys.executable, "-c", "print('a'); import sys; print('b', file=sys.stderr)"], lines.append)
+    assert sorted(lines) == ["a", "b"]
