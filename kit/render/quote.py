@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kit.errors import UsageError
@@ -41,7 +41,8 @@ def shell_words(values: Iterable[str]) -> Safe:
 
 def compose(value: Any) -> Safe:
     """A value of a compose file: JSON (which YAML contains), with `$` kept from interpolation."""
-    _checked(json.dumps(value, ensure_ascii=False))
+    for text in _strings(value):
+        _checked(text)
     return Safe(json.dumps(value, ensure_ascii=False).replace("$", "$$"))
 
 
@@ -73,7 +74,19 @@ def comment(value: str) -> Safe:
     return Safe("".join(c if c.isprintable() else "?" for c in value))
 
 
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from (key, *_strings(inner))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
+
+
 def _checked(value: str) -> str:
+    value = str(value)  # an undefined name fails here, with its name
     if _CONTROL.search(value) or "\n" in value:
         raise UsageError(f"{value!r:.80} holds a control character", hint="remove it from kit.yaml")
     return value

@@ -177,6 +177,12 @@ def stop(container: Container, grace: int) -> None:
         container.stop(timeout=grace)
 
 
+def allow_restarts(container: Container, most: int) -> None:
+    """Let Docker restart a service that was ready and crashed, `most` times in all; a start is never repeated."""
+    with docker_errors("setting the restart limit"):
+        container.update(restart_policy={"Name": "on-failure", "MaximumRetryCount": most} if most else {"Name": "no"})
+
+
 def remove(container: Container) -> None:
     """Remove a container, running or not; one that is already gone is fine. Volumes stay."""
     from docker.errors import NotFound

@@ -92,8 +92,7 @@ def start(
         raise
     seconds = time.monotonic() - began
     if reason is None:
-        with box.docker_errors("setting the restart limit"):
-            created.update(restart_policy=_restart_policy(spec.restarts))
+        box.allow_restarts(created, spec.restarts)
         record(run, "run.json", {"schema": "kit.run/1", "image": image, "ready_s": round(seconds, 2)})
         return Started(run, seconds, False)
     return _died(client, str(created.id), created, follower, run, reason, seconds)
@@ -171,10 +170,6 @@ def _why_not_ready(deployment: Deployment, api: Api) -> str | None:
     except ApiError as error:
         return str(error)
     return None if done.tokens == 1 else "the first request brought no token"
-
-
-def _restart_policy(restarts: int) -> dict[str, object]:
-    return {"Name": "on-failure", "MaximumRetryCount": restarts} if restarts else {"Name": "no"}
 
 
 def _gpu_access(wanted: str | None, engine: Engine) -> str | None:
