@@ -143,13 +143,13 @@ def create(client: DockerClient, spec: ContainerSpec, spec_digest: str, gpu_acce
         return client.containers.create(spec.image, **arguments)
 
 
-def state(client: DockerClient, container_id: str) -> State:
+def state(client: DockerClient, container_id: str | None) -> State:
     """The container's state now. Raises MissingError when it is gone."""
     from docker.errors import NotFound
 
     with docker_errors("reading the container's state"):
         try:
-            found = client.api.inspect_container(container_id)
+            found = client.api.inspect_container(str(container_id))
         except NotFound:
             raise MissingError("the container is gone", hint="kit up starts a new one") from None
     now, health = found["State"], found["State"].get("Health") or {}
@@ -173,14 +173,14 @@ def stop(container: Container, grace: int) -> None:
     from docker.errors import NotFound
 
     with docker_errors(f"stopping container {container.name}"), contextlib.suppress(NotFound):
-        container.update(restart_policy={"Name": "no"})
+        container.update(restart_policy={"Name": "no", "MaximumRetryCount": 0})
         container.stop(timeout=grace)
 
 
 def allow_restarts(container: Container, most: int) -> None:
     """Let Docker restart a service that was ready and crashed, `most` times in all; a start is never repeated."""
     with docker_errors("setting the restart limit"):
-        container.update(restart_policy={"Name": "on-failure", "MaximumRetryCount": most} if most else {"Name": "no"})
+        container.update(restart_policy={"Name": "on-failure" if most else "no", "MaximumRetryCount": most})
 
 
 def remove(container: Container) -> None:

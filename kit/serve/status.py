@@ -73,12 +73,12 @@ def status(deployment: Deployment, client: DockerClient, api: Api) -> Status:
     now = box.state(client, found.id)
     image = str(found.attrs["Config"]["Image"])
     if now.status != "running":
-        why = f"the container {now.status}, status {now.exit_code}" + (", killed for memory" if now.oom_killed else "")
-        return Status("dead", why, now, image, None, (), None)
+        end = f"the container {now.status}, status {now.exit_code}" + (", killed for memory" if now.oom_killed else "")
+        return Status("dead", end, now, image, None, (), None)
     uptime = (datetime.now(UTC) - _time(now.started_at)).total_seconds()
     served: tuple[str, ...] = ()
-    counted = None
-    why = None
+    counted: Counters | None = None
+    why: str | None = None
     try:
         api.get("/health", timeout=2)
         served = tuple(api.models())
