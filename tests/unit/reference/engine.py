@@ -1,7 +1,7 @@
 """A minute EAGLE-3 engine in numpy: runs the written files as vLLM would, without vLLM.
 
-`Target` runs the Llama form; `draft` runs a drafter on its auxiliary states. Position by position, no cache: the
-texts here are short.
+`Engine.target` runs the Llama form; `Engine.draft` runs a drafter on its auxiliary states. `rounding` is applied
+wherever a real engine stores a tensor, so the same weights can be tried in float32 and in bfloat16.
 """
 
 from __future__ import annotations
@@ -12,6 +12,19 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import load_file
+
+LAST = slice(-1, None)
+
+
+def float32(x):
+    return np.asarray(x, np.float32)
+
+
+def bfloat16(x):
+    """x rounded to the 8 significant bits of bfloat16, to nearest, ties to even; still stored as float32."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+    return bits.view(np.float32)
 
 
 def rms(x, eps=1e-6):
@@ -31,72 +44,71 @@ def rotate(x, theta=10000.0):
     return np.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
 
 
-def attention(x, weights, prefix, size, rows=slice(None)):
-    """Causal attention of (positions, width), for these rows; key and value heads are repeated to the query's."""
-    query, key, value = (
-        (x @ weights[f"{prefix}{part}_proj.weight"].astype(np.float32).T).reshape(len(x), -1, size) for part in "qkv"
-    )
-    query, key = rotate(query)[rows], rotate(key)
-    repeat = query.shape[1] // key.shape[1]
-    key, value = key.repeat(repeat, 1), value.repeat(repeat, 1)
-    scores = query.transpose(1, 0, 2) @ key.transpose(1, 2, 0) / np.sqrt(size)  # (heads, rows, positions)
-    scores = np.where(np.tri(len(x), dtype=bool)[rows], scores, -np.inf)
-    share = np.exp(scores - scores.max(-1, keepdims=True))
-    share /= share.sum(-1, keepdims=True)
-    mixed = (share @ value.transpose(1, 0, 2)).transpose(1, 0, 2).reshape(len(query), -1)
-    return mixed @ weights[f"{prefix}o_proj.weight"].astype(np.float32).T
-
-
-def mlp(x, weights, prefix):
-    gate, up, down = (weights[f"{prefix}{part}_proj.weight"] for part in ("gate", "up", "down"))
-    return (silu(x @ gate.T) * (x @ up.T)) @ down.T
-
-
-class Target:
-    """The Llama form, from its files."""
-
-    def __init__(self, folder: Path):
-        self.weights = load_file(folder / "model.safetensors")
-        self.layers = json.loads((folder / "config.json").read_text())["num_hidden_layers"]
-
-    def run(self, tokens):
-        """(logits, residual stream at the input of each layer) for all positions."""
-        w = self.weights
-        x = w["model.embed_tokens.weight"][tokens]
-        inputs = []
-        for layer in range(self.layers):
-            inputs.append(x)
-            name = f"model.layers.{layer}."
-            x = x + attention(rms(x), w, f"{name}self_attn.", 64)
-            x = x + mlp(rms(x), w, f"{name}mlp.")
-        return rms(x) @ w["lm_head.weight"].T, inputs
-
-
 @functools.lru_cache
 def load(folder: Path):
-    """(config, weights) of a drafter."""
-    return json.loads((folder / "config.json").read_text()), load_file(folder / "model.safetensors")
+    """(config, float32 weights) of a model."""
+    weights = load_file(folder / "model.safetensors")
+    return json.loads((folder / "config.json").read_text()), weights
 
 
-LAST = slice(-1, None)
+class Engine:
+    def __init__(self, rounding=float32):
+        self.rounding = rounding
 
+    def linear(self, x, weight):
+        return self.rounding(x @ self.rounding(weight).T)
 
-def draft(folder: Path, tokens, states, count, layers=(2, 4, 5)):
-    """The draft tokens after `tokens`, whose last is the newest; `states`: the target's inputs before that one."""
-    config, w = load(folder)
-    layers = config.get("eagle_aux_hidden_state_layer_ids", layers)
-    hidden = np.concatenate([states[layer] for layer in layers], -1) @ w["fc.weight"].T
-    tokens, guesses = list(tokens), []
-    for _ in range(count):
-        # Position i pairs token i + 1 with the state of token i. One layer: only the last position goes on.
-        normed = rms(hidden)
-        x = np.concatenate([rms(w["embed_tokens.weight"][tokens[1:]]), normed], -1)
-        residual = normed[LAST] + attention(x, w, "midlayer.self_attn.", config["head_dim"], LAST)
-        last = residual + mlp(rms(residual), w, "midlayer.mlp.")
-        guess = int(np.argmax(rms(last[0]) @ w["lm_head.weight"].T))
-        if "d2t" in w:
-            guess += int(w["d2t"][guess])
-        guesses.append(guess)
-        tokens.append(guess)
-        hidden = np.concatenate([hidden, last])
-    return guesses
+    def norm(self, x):
+        return self.rounding(rms(x))
+
+    def attention(self, x, weights, prefix, size, rows=slice(None)):
+        """Causal attention of (positions, width), for these rows; key and value heads are repeated to the query's."""
+        query, key, value = (
+            self.linear(x, weights[f"{prefix}{part}_proj.weight"]).reshape(len(x), -1, size) for part in "qkv"
+        )
+        query, key = self.rounding(rotate(query)[rows]), self.rounding(rotate(key))
+        repeat = query.shape[1] // key.shape[1]
+        key, value = key.repeat(repeat, 1), value.repeat(repeat, 1)
+        scores = query.transpose(1, 0, 2) @ key.transpose(1, 2, 0) / np.sqrt(size)  # (heads, rows, positions)
+        scores = np.where(np.tri(len(x), dtype=bool)[rows], scores, -np.inf)
+        share = np.exp(scores - scores.max(-1, keepdims=True))
+        share = self.rounding(share / share.sum(-1, keepdims=True))
+        mixed = self.rounding((share @ value.transpose(1, 0, 2)).transpose(1, 0, 2).reshape(len(query), -1))
+        return self.linear(mixed, weights[f"{prefix}o_proj.weight"])
+
+    def mlp(self, x, weights, prefix):
+        gate, up, down = (weights[f"{prefix}{part}_proj.weight"] for part in ("gate", "up", "down"))
+        return self.linear(self.rounding(silu(self.linear(x, gate)) * self.linear(x, up)), down)
+
+    def target(self, folder: Path, tokens):
+        """(logits, residual stream at the input of each layer) for all positions."""
+        config, w = load(folder)
+        x = w["model.embed_tokens.weight"][tokens]
+        inputs = []
+        for layer in range(config["num_hidden_layers"]):
+            inputs.append(x)
+            name = f"model.layers.{layer}."
+            x = self.rounding(x + self.attention(self.norm(x), w, f"{name}self_attn.", config["head_dim"]))
+            x = self.rounding(x + self.mlp(self.norm(x), w, f"{name}mlp."))
+        return self.linear(self.norm(x), w["lm_head.weight"]), inputs
+
+    def draft(self, folder: Path, tokens, states, count, layers=(2, 4, 5)):
+        """The draft tokens after `tokens`, whose last is the newest; `states`: the target's inputs before that one."""
+        config, w = load(folder)
+        layers = config.get("eagle_aux_hidden_state_layer_ids", layers)
+        hidden = self.linear(np.concatenate([states[layer] for layer in layers], -1), w["fc.weight"])
+        tokens, guesses = list(tokens), []
+        for _ in range(count):
+            # Position i pairs token i + 1 with the state of token i. One layer: only the last position goes on.
+            normed = self.norm(hidden)
+            x = np.concatenate([self.norm(w["embed_tokens.weight"][tokens[1:]]), normed], -1)
+            mixed = self.attention(x, w, "midlayer.self_attn.", config["head_dim"], LAST)
+            residual = self.rounding(normed[LAST] + mixed)
+            last = self.rounding(residual + self.mlp(self.norm(residual), w, "midlayer.mlp."))
+            guess = int(np.argmax(self.linear(self.norm(last[0]), w["lm_head.weight"])))
+            if "d2t" in w:
+                guess += int(w["d2t"][guess])
+            guesses.append(guess)
+            tokens.append(guess)
+            hidden = np.concatenate([hidden, last])
+        return guesses
