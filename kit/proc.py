@@ -5,10 +5,12 @@ Commands are lists, never shell strings, so nothing a person or a log wrote can 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +29,10 @@ class Done:
 
 class ProcessFailed(KitError):
     """A helper process ended with an error nobody upstream has a better name for."""
+
+
+class ProcessSilent(ProcessFailed):
+    """A helper process said nothing for longer than it may."""
 
 
 def run(
@@ -145,6 +151,52 @@ def daemon(args: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | No
             ).pid
     except (FileNotFoundError, PermissionError) as error:
         raise MissingError(f"cannot start {argv[0]!r}: {error.strerror}") from None
+
+
+def lines(
+    args: Sequence[str | Path], *, silence: Callable[[], float], env: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Run a command and yield its lines (stdout and stderr together) as they come.
+
+    `silence()` is asked before each wait: the seconds the next line may take. When they have passed the process
+    group is killed, and not waited for: a process inside a hung driver call may not die at all. Then ProcessSilent
+    is raised; ProcessFailed when the process ended badly.
+    """
+    argv = tuple(str(a) for a in args)
+    child = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=_env(env),
+        start_new_session=True,
+    )
+    assert child.stdout is not None
+    tail: list[str] = []
+    rest = b""
+    try:
+        with child.stdout as pipe:
+            while True:
+                limit = silence()
+                if not select.select([pipe], [], [], limit)[0]:
+                    raise ProcessSilent(f"{argv[0]} said nothing for {limit:g} s", evidence=tail)
+                chunk = os.read(pipe.fileno(), 65536)
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole if chunk else filter(None, [rest]):
+                    tail.append(line.decode(errors="replace"))
+                    del tail[:-12]
+                    yield tail[-1]
+                if not chunk:
+                    break
+        code = child.wait(5)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(1)
+        raise
+    if code != 0:
+        raise failed(Done(argv, code, "\n".join(tail), ""))
 
 
 def failed(done: Done, hint: str | None = None) -> ProcessFailed:
