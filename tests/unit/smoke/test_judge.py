@@ -1,6 +1,7 @@
 """Counters and the smoke verdict."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -124,3 +125,9 @@ def test_metrics_text_is_read_and_summed_over_engines() -> None:
 def test_text_that_is_no_metrics_is_refused() -> None:
     with pytest.raises(ValueError):
         parse("<html>\n{not metrics\n")
+
+
+def test_the_metrics_of_a_real_server_are_read() -> None:
+    """Printed by vLLM 0.32.0 after three requests of 100 tokens to the reference pair."""
+    text = (Path(__file__).parents[2] / "data" / "metrics" / "vllm-0.32.0.txt").read_text()
+    assert parse(text) == Counters(51, 255, 255, dict.fromkeys(range(5), 51), 300, 3, 0, True)
