@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from packaging.version import InvalidVersion, Version
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from kit.errors import UsageError
+from kit.patches.inside.probe import PROBES
 from kit.resources import folder
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
@@ -49,8 +50,15 @@ class Probe(_Model):
     """The check on a source tree: `kind` names a function of kit/patches/inside/probe.py, the rest is for it."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")
-    kind: Literal["model-types-accepted", "special-case", "class-interface"]
+    kind: str
     files: list[PythonFile] = Field(min_length=1)
+
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, kind: str) -> str:
+        if kind not in PROBES:
+            raise ValueError(f"no probe of kit/patches/inside/probe.py is called {kind!r}: {', '.join(PROBES)}")
+        return kind
 
 
 class Patch(_Model):

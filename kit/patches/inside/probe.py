@@ -102,8 +102,18 @@ def _class_interface(modules: list[ast.Module], probe: dict[str, Any]) -> str | 
     return f"nothing reads {absent[0]}" if absent else None
 
 
+def _constant_absent(modules: list[ast.Module], probe: dict[str, Any]) -> str | None:
+    """The text `constant` must not stand in the code (comments do not count)."""
+    for module in modules:
+        for node in ast.walk(module):
+            if isinstance(node, ast.Constant) and node.value == probe["constant"]:
+                return f"line {node.lineno} says {probe['constant']!r}"
+    return None
+
+
 PROBES: dict[str, Callable[[list[ast.Module], dict[str, Any]], str | None]] = {
     "model-types-accepted": _model_types_accepted,
     "special-case": _special_case,
     "class-interface": _class_interface,
+    "constant-absent": _constant_absent,
 }
