@@ -13,13 +13,12 @@ from kit.smoke.counters import Counters
 
 @dataclass(frozen=True)
 class Expected:
-    """What a reference pair must show: counters, and the text of each prompt."""
+    """The counters that a reference pair must show."""
 
     drafts: int
     draft_tokens: int
     accepted_tokens: int
     per_position: tuple[int, ...]
-    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -99,11 +98,13 @@ def judge(
     num_speculative_tokens: int,
     gates: Gates,
     expected: Expected | None,
+    texts: Sequence[str] | None,
     other_requests: int,
 ) -> SmokeResult:
     """Hold what was counted against the gates.
 
-    `num_speculative_tokens` is 0 without a drafter; `other_requests` is how many requests that
+    `num_speculative_tokens` is 0 without a drafter; `texts` are the answers of a reference target
+    (one a prompt); `other_requests` is how many requests that
     were not ours ended meanwhile.
     """
     good = [a for a in answers if a.error is None]
@@ -113,8 +114,10 @@ def judge(
     found = [_requests(answers, good), *_traffic(other_requests)]
     if num_speculative_tokens:
         found += _speculation(counted, num_speculative_tokens, gates)
+    if texts is not None and gates.exact:
+        found.append(_text(answers, texts))
     if expected is not None and gates.exact:
-        found += _exact(good, counted, expected, other_requests)
+        found += _exact(counted, expected, other_requests)
     found += _speed(gates, ttft, speed)
     verdict = "fail" if any(gate.status == "fail" for gate in found) else "pass"
     return SmokeResult(
@@ -177,18 +180,19 @@ def _speculation(counted: Counters, k: int, gates: Gates) -> list[Gate]:
     return rows
 
 
-def _exact(good: Sequence[Answer], counted: Counters, expected: Expected, other: int) -> list[Gate]:
-    wrong = [a.prompt for a, text in zip(good, expected.texts, strict=False) if a.text.split() != text.split()]
-    rows = [
-        _gate("text", "as the model's rule says", f"wrong after {', '.join(wrong)}" if wrong else "equal", not wrong)
-    ]
+def _text(answers: Sequence[Answer], texts: Sequence[str]) -> Gate:
+    wrong = [a.prompt for a, text in zip(answers, texts, strict=True) if a.text.split() != text.split()]
+    return _gate("text", "as the model's rule says", f"wrong after {', '.join(wrong)}" if wrong else "equal", not wrong)
+
+
+def _exact(counted: Counters, expected: Expected, other: int) -> list[Gate]:
     pairs = [
         ("drafts", expected.drafts, counted.drafts),
         ("draft tokens", expected.draft_tokens, counted.draft_tokens),
         ("accepted tokens", expected.accepted_tokens, counted.accepted_tokens),
     ]
     note = " (other traffic moved the counters: repeat when it is quiet)" if other > 0 else ""
-    rows += [_gate(f"exact {name}", str(want), f"{found}{note}", want == found) for name, want, found in pairs]
+    rows = [_gate(f"exact {name}", str(want), f"{found}{note}", want == found) for name, want, found in pairs]
     want_positions = list(expected.per_position)
     found_positions = [counted.per_position.get(p, 0) for p in range(len(want_positions))]
     rows.append(

@@ -29,8 +29,8 @@ def smoke(deployment: Deployment, api: Api, on_answer: Callable[[Answer], None] 
         on_answer(answers[-1])
     counted = _settled(api, before, answers)
     others = counted.requests - sum(a.error is None for a in answers) + before.running
-    expected = expectation(deployment, prompts)
-    return judge(answers, counted, k, deployment.kit.smoke.gates, expected, max(others, 0))
+    expected, texts = expectation(deployment, prompts), expected_texts(deployment, prompts)
+    return judge(answers, counted, k, deployment.kit.smoke.gates, expected, texts, max(others, 0))
 
 
 def read_counters(api: Api) -> Counters:
@@ -47,7 +47,7 @@ def expectation(deployment: Deployment, prompts: list[Prompt]) -> Expected | Non
     tokens = [p.token for p in prompts if p.token is not None]
     if drafter is None or len(tokens) < len(prompts):
         return None
-    from kit.reference import expected_text, predict
+    from kit.reference import predict
 
     assert deployment.kit.speculative is not None
     k, length = deployment.kit.speculative.num_speculative_tokens, deployment.kit.smoke.max_tokens
@@ -57,8 +57,16 @@ def expectation(deployment: Deployment, prompts: list[Prompt]) -> Expected | Non
         draft_tokens=sum(p.num_draft_tokens for p in each),
         accepted_tokens=sum(p.num_accepted_tokens for p in each),
         per_position=tuple(sum(counts) for counts in zip(*(p.per_position for p in each), strict=True)),
-        texts=tuple(expected_text(token, length) for token in tokens),
     )
+
+
+def expected_texts(deployment: Deployment, prompts: list[Prompt]) -> list[str] | None:
+    """What a reference target answers to each prompt, whatever the drafter; None for a real model."""
+    if deployment.kit.model.reference is None:
+        return None
+    from kit.reference import expected_text
+
+    return [expected_text(p.token, deployment.kit.smoke.max_tokens) for p in prompts if p.token is not None]
 
 
 def _ask(deployment: Deployment, api: Api, prompt: Prompt) -> Answer:

@@ -12,7 +12,6 @@ import pytest
 import requests
 
 from kit.reference import predict
-
 from tests.docker.harness import Box, kit_command, kit_environment
 
 TOKENS = (5, 64, 99)
