@@ -196,6 +196,8 @@ def _place(raised: Raised) -> int:
 
 def _who(failure: Failure, run: Run) -> Owner:
     """Whose failure it is when its line bears no name: the process reported dead next, or the next to fail."""
+    if failure.kind == "usage" and run.exit_codes:
+        return Owner("container")
     if failure.owner.role != "none":
         return failure.owner
     later = [f for f in run.failures if f.line > failure.line and f.fatal]
@@ -221,8 +223,10 @@ def _explained(cause: Cause, run: Run, rules: Sequence[Rule]) -> Cause:
                 rule, line.text, stage=cause.stage, context=run.arguments
             ):
                 owner = line.owner if line.owner and line.owner.role == "worker" else cause.owner
-                return replace(cause, line=line.number, exception=line.text[:1600].strip(), rule=rule, owner=owner,
-                               category=rule.category)  # fmt: skip
+                both = f"{line.text[:800].strip()}\n{cause.exception}"
+                return replace(
+                    cause, line=line.number, exception=both[:1600], rule=rule, owner=owner, category=rule.category
+                )
     return cause
 
 
@@ -251,7 +255,8 @@ def _waited(cause: Cause, run: Run, rules: Sequence[Rule]) -> Cause:
 
 
 def _hang_rule(run: Run, rules: Sequence[Rule], stage: str) -> Rule | None:
-    return ruling.best(rules, "", kind="hang", stage=stage, context=run.context())
+    doing = f"after: {run.before_hang.text[:400]}" if run.before_hang else ""
+    return ruling.best(rules, doing, kind="hang", stage=stage, context=run.context())
 
 
 def _serverwide(run: Run, rules: Sequence[Rule]) -> Cause | None:
@@ -278,7 +283,13 @@ def _ended(run: Run, rules: Sequence[Rule], complete: bool) -> Cause | None:
     if run.exit_codes and run.exit_codes[-1][2] not in (0, 143, 130):
         number, text, _ = run.exit_codes[-1]
         return _wordless(run, rules, number, text, Owner("container"))
-    if not complete or run.ready or run.served or not run.has_banner or run.stopped:
+    if not complete or run.ready or run.served or not run.has_banner:
+        return None
+    if run.told:
+        return _wordless(
+            run, rules, run.told, "told to stop before it was ready", Owner("api_server", pid=run.banner_pid)
+        )
+    if run.stopped:
         return None
     owner = Owner("api_server", pid=run.banner_pid)
     return _wordless(run, rules, None, "", owner)

@@ -46,6 +46,8 @@ class Run:
     early_notices: list[Line] = field(default_factory=list)
     hang_first: Line | None = None
     hang_count: int = 0
+    before_hang: Line | None = None
+    last_work: Line | None = None
     exit_codes: list[tuple[int, str, int]] = field(default_factory=list)
     acceptance: Acceptance = field(default_factory=Acceptance)
     roles: dict[str, Line] = field(default_factory=dict)
@@ -228,8 +230,11 @@ class Reader:
         owner = line.owner or _NONE
         if signals.HANG in text:
             run.hang_count += 1
-            run.hang_first = run.hang_first or line
+            if run.hang_first is None:
+                run.hang_first, run.before_hang = line, run.last_work
             return
+        if line.text.strip() and (owner.role == "worker" or run.last_work is None or run.last_work.owner is None):
+            run.last_work = line
         if signals.ACCEPTANCE in text:
             run.acceptance.add(line)
             return
