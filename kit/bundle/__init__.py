@@ -1,0 +1,1 @@
+"""What operators get: one signed, deterministic bundle of everything a deployment needs except the model's weights."""
