@@ -1,0 +1,95 @@
+"""Slow or stuck: the judgement over snapshots and resource rates."""
+
+import pytest
+
+from benchmarks.replay.make_log import Start, make_log
+from kit.watch.feed import Feed
+from kit.watch.hang import judge, limit, signs
+from kit.watch.model import Snapshot
+from kit.watch.patterns import patterns
+from kit.watch.resources import Gpu, Sample, Usage, usage
+
+IDLE = Usage(60, 0.0, 0.0, 0, 0)
+
+
+def start_until(second: float, more: tuple[str, ...] = ()) -> Snapshot:
+    feed = Feed()
+    for at, text in make_log(Start()):
+        if at <= second:
+            feed.bytes((text + "\n").encode(), at)
+    for text in more:
+        feed.bytes((text + "\n").encode(), second)
+    return feed.tracker.snapshot()
+
+
+def test_a_start_that_prints_is_well() -> None:
+    assert judge(start_until(300), 310, IDLE, 900, {}).verdict == "ok"
+
+
+def test_a_slow_disk_is_slow_for_as_long_as_it_takes() -> None:
+    now = start_until(300)
+    found = judge(now, 300 + 5000, Usage(60, 40e6, 0.1, 0, 0), 900, {})
+    assert found.verdict == "slow" and "40 MB/s" in found.text
+
+
+def test_growing_gpu_memory_is_slow_not_stuck() -> None:
+    found = judge(start_until(300), 5000, Usage(60, None, None, 900, 0), 900, {})
+    assert found.verdict == "slow" and "900 MiB" in found.text
+
+
+def test_cards_that_spin_after_nccl_point_to_peer_to_peer() -> None:
+    now = start_until(45)
+    spin = Usage(60, 0.0, 8.0, 0, 100)
+    early, late = judge(now, 45 + 70, spin, 900, {}), judge(now, 45 + 301, spin, 900, {})
+    assert (early.verdict, early.sign and early.sign.id) == ("suspect", "gpu-spin")
+    assert (late.verdict, late.sign and late.sign.category) == ("hung", "gpu-p2p")
+    assert any("NCCL_P2P_DISABLE" in line for line in signs()["gpu-spin"].remedy)
+
+
+def test_without_gpu_figures_the_stage_still_speaks() -> None:
+    assert judge(start_until(45), 400, None, 900, {}).sign == signs()["nccl-wait"]
+
+
+def test_one_rank_behind_is_named() -> None:
+    now = start_until(57)
+    late = [p for p in now.processes if p.role == "worker" and p.rank == 5]
+    late[0].stage = "nccl"
+    found = judge(now, 57 + 900, IDLE, 900, {})
+    assert found.verdict == "hung" and found.sign == signs()["rank-behind"] and "rank 5" in found.text
+
+
+def test_the_broadcast_line_is_no_progress_except_while_compiling() -> None:
+    line = "(EngineCore_DP0 pid=120) INFO 03-02 08:40:00 [shm_broadcast.py:501] "
+    line += "No available shared memory broadcast block found in 60 seconds."
+    profile = start_until(1880, (line, line))
+    assert profile.stage == "profile" and profile.broadcasts == 2
+    assert judge(profile, 1880 + 120, None, 900, {}).sign == signs()["broadcast"]
+    compiling = start_until(1905, (line, line))
+    assert compiling.stage == "compile"
+    assert judge(compiling, 1905 + 120, None, 900, {}).verdict == "ok"
+    assert judge(compiling, 1905 + 1801, None, 900, {}).verdict == "hung"
+
+
+def test_everything_asleep() -> None:
+    assert judge(start_until(1880), 1880 + 100, IDLE, 900, {}).sign == signs()["asleep"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "timeouts", "seconds"),
+    [("load", {}, 900), ("nccl", {}, 300), ("compile", {}, 1800), ("nccl", {"nccl": 1200}, 1200)],
+)
+def test_limits(stage: str, timeouts: dict[str, int], seconds: float) -> None:
+    assert limit(patterns().stages[stage], 900, timeouts) == seconds
+
+
+def test_a_short_general_limit_shortens_the_stages() -> None:
+    assert limit(patterns().stages["nccl"], 180, {}) == 180
+
+
+def test_rates_over_a_window() -> None:
+    def sample(at: float, read: int, mib: int, busy: int) -> Sample:
+        return Sample(at, (Gpu(0, mib, 97887, busy), Gpu(1, mib, 97887, 100)), None, read, False, at)
+
+    found = usage([sample(0, 0, 0, 0), sample(10, 500, 10, 50), sample(20, 2500, 40, 90)], 10)
+    assert found == Usage(10, 200.0, 1.0, 60, 50)
+    assert usage([sample(0, 0, 0, 0)], 10) is None
