@@ -1,4 +1,4 @@
-"""The image processor that a Kimi-K2.5 target must bring along for vLLM before 0.18, which has none of its own.
+"""The image processor that a Kimi-K2.5 target must bring along for vLLM before 0.25, which has none of its own.
 
 vLLM loads it as remote code (`--trust-remote-code`) through `auto_map` of preprocessor_config.json, and calls it once
 at start to size the multimodal cache, even for a deployment that only ever sees text.
@@ -10,7 +10,7 @@ from packaging.version import Version
 
 FILE = "reference_image_processor.py"
 AUTO_MAP = {"AutoImageProcessor": "reference_image_processor.ReferenceImageProcessor"}
-BUILT_IN_SINCE = Version("0.18")
+BUILT_IN_SINCE = Version("0.25")
 
 SOURCE = '''\
 """Image processor of the reference Kimi-K2.5 target: every image is 4 x 4 grey patches, 4 tokens after merging."""

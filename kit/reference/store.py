@@ -59,7 +59,7 @@ class ReferenceSet:
 def write(form: str, folder: Path, *, vllm: str | None = None, drafters: Iterable[str] | None = None) -> ReferenceSet:
     """Put a target and drafters (all when None) below `folder`; what is already there and intact is left alone.
 
-    `vllm` is the version that will serve them: the Kimi form brings an image processor of its own before 0.18. Each
+    `vllm` is the version that will serve them: the Kimi form brings an image processor of its own before 0.25. Each
     model appears whole or not at all, and two processes may call this at once. Raises UsageError for an unknown name,
     MissingError where the folder cannot be written, KitError if this machine does not make the expected bytes.
     """
