@@ -1,0 +1,86 @@
+"""`kit doctor` as a whole: run, print, keep what was seen; and the preflight of `kit up`."""
+
+from __future__ import annotations
+
+import json as json_
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from kit import advice as advices
+from kit import files
+from kit.checks.facts import Facts
+from kit.checks.registry import chosen
+from kit.checks.run import SCHEMA, Result, run, verdict
+from kit.checks.show import advice_lines, show, summary
+from kit.cli import out
+from kit.config import Deployment
+from kit.errors import EXIT_GOOD, GateError
+
+
+def doctor(
+    deployment: Deployment, wanted: Sequence[str], *, json: bool, accept: bool | None, call_limit_s: float
+) -> int:
+    """Run these checks and print; returns the exit code, 3 when one failed.
+
+    `accept` True keeps the advice for rendering, False removes what was kept.
+    """
+    facts = Facts(deployment, call_limit_s)
+    results = run(wanted, facts)
+    on_gpus = deployment.kit.engine.device == "cuda" and any(r.check.family() in ("gpu", "link") for r in results)
+    advice = facts.advice if on_gpus or accept else advices.Advice()
+    keep(facts, results)
+    if accept:
+        advices.accept(deployment, advice)
+    elif accept is False:
+        advices.forget(deployment)
+    if json:
+        out.as_json(document(deployment, results) | {"advice": asdict(advice)})
+    else:
+        show(results, out.console(), skipped=out.verbose)
+        for line in advice_lines(advice, deployment.kit.engine.env):
+            out.data(out.clean(line))
+        out.data(summary(results))
+    if accept:
+        out.say(f"accepted: {advices.path(deployment)}; kit render and kit up follow it, kit.yaml wins")
+    return GateError.exit_code if verdict(results) == "fail" else EXIT_GOOD
+
+
+def preflight(deployment: Deployment, ignore: Sequence[str] = ()) -> list[Result]:
+    """The checks of `kit up`, run before anything is started. Raises GateError when one fails."""
+    facts = Facts(deployment)
+    results = run(chosen(ignore=ignore), facts)
+    keep(facts, results)
+    failed = [result for result in results if result.answer.status == "fail"]
+    if failed:
+        raise GateError(
+            f"{len(failed)} check{'' if len(failed) == 1 else 's'} failed; nothing was started",
+            evidence=[f"{r.check.id}: {r.answer.found} (want: {r.answer.want or r.check.title})" for r in failed],
+            hint=failed[0].answer.fix or f"kit doctor --select {failed[0].check.id}",
+        )
+    return results
+
+
+def document(deployment: Deployment, results: Sequence[Result]) -> dict[str, Any]:
+    """`kit.doctor/1`."""
+    return {
+        "schema": SCHEMA,
+        "deployment": deployment.name,
+        "verdict": verdict(results),
+        "checks": [result.to_json() for result in results],
+    }
+
+
+def keep(facts: Facts, results: Sequence[Result]) -> None:
+    """Write results and the facts gathered to `.kit/NAME/doctor/`: a later failure can be read against them."""
+    folder = facts.deployment.state / "doctor"
+    kept: dict[str, Any] = {"doctor.json": document(facts.deployment, results)}
+    gathered = vars(facts)
+    if "host" in gathered:
+        kept["host.json"] = asdict(facts.host)
+    if "gpus" in gathered:
+        from kit.gpu.document import as_document
+
+        kept["gpus.json"] = as_document(facts.gpus, facts.findings)
+    for name, content in kept.items():
+        files.write(folder / name, json_.dumps(content, indent=2) + "\n")

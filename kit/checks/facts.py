@@ -1,0 +1,178 @@
+"""What checks look at, each gathered once and only when asked for: the edge of `kit doctor`.
+
+A fact is a cached property; a check names it as a parameter. To add one, add a property here that calls the module that
+gathers it. A fact that cannot be gathered at all raises a `KitError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kit.config import Deployment
+from kit.errors import MissingError
+
+if TYPE_CHECKING:
+    from kit.advice import Advice
+    from kit.engine import Engine
+    from kit.gpu.findings import Finding
+    from kit.gpu.snapshot import Snapshot
+    from kit.host.cdi import CdiSpec
+    from kit.host.disks import Disk
+    from kit.host.facts import HostFacts
+
+
+class Facts:
+    """The facts about one deployment on this machine. `call_limit_s`: seconds that a driver call may take."""
+
+    def __init__(self, deployment: Deployment, call_limit_s: float = 5.0):
+        self.deployment = deployment
+        self.call_limit_s = call_limit_s
+
+    @cached_property
+    def host(self) -> HostFacts:
+        """The machine besides its cards."""
+        from kit.host.facts import host_facts
+
+        return host_facts()
+
+    @cached_property
+    def gpus(self) -> Snapshot:
+        """The cards, as `kit probe` sees them."""
+        from kit.gpu.probe import probe
+
+        return probe(self.call_limit_s)
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What is wrong with the cards, for this deployment."""
+        from kit.gpu.findings import Expected
+        from kit.gpu.judge import judge
+
+        gpus = self.deployment.kit.gpus
+        return judge(self.gpus, Expected(gpus.count, gpus.name))
+
+    @cached_property
+    def engine_or_why(self) -> Engine | str:
+        """The Docker engine in use, or why there is none."""
+        from kit.engine import connect
+
+        try:
+            return connect()
+        except MissingError as error:
+            return error.message
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The Docker engine in use. Raises MissingError where there is none."""
+        if isinstance(self.engine_or_why, str):
+            raise MissingError(self.engine_or_why, hint="kit engine status")
+        return self.engine_or_why
+
+    @cached_property
+    def can_set_up(self) -> bool:
+        """Whether the kit could make an engine of its own on this machine."""
+        from kit.engine.private import why_not_here
+
+        return why_not_here() is None
+
+    @cached_property
+    def engine_info(self) -> dict[str, Any]:
+        """What the engine says of itself (`docker info`)."""
+        from kit.serve.container import docker_errors
+
+        with contextlib.closing(self.engine.client(timeout=20)) as client, docker_errors("asking the engine"):
+            return dict(client.info())
+
+    @cached_property
+    def cdi(self) -> CdiSpec:
+        """The CDI specs for NVIDIA's GPUs in the folders that the engine reads."""
+        from kit.host.cdi import FOLDERS, cdi_spec
+        from kit.host.root import host_root
+
+        return cdi_spec(self.engine_info.get("CDISpecDirs") or FOLDERS, host_root())
+
+    @cached_property
+    def own_containers(self) -> frozenset[str]:
+        """The ids (12 digits) of this deployment's running containers; none where no engine answers."""
+        if isinstance(self.engine_or_why, str):
+            return frozenset()
+        from kit.render.container import LABEL
+        from kit.serve.container import docker_errors
+
+        wanted = f"{LABEL}={self.deployment.name}"
+        with contextlib.closing(self.engine.client(timeout=20)) as client, docker_errors("listing containers"):
+            return frozenset(str(found.id)[:12] for found in client.containers.list(filters={"label": wanted}))
+
+    @cached_property
+    def running(self) -> bool:
+        """Whether this deployment runs now."""
+        return bool(self.own_containers)
+
+    @cached_property
+    def port_trouble(self) -> MissingError | None:
+        """Why the API's port cannot be bound; None when it can."""
+        from kit.serve.prepare import need_free_port
+
+        try:
+            need_free_port(self.deployment)
+        except MissingError as error:
+            return error
+        return None
+
+    @cached_property
+    def image_or_why(self) -> tuple[str | None, str]:
+        """The name of the deployment's image as the engine has it, or None and why not."""
+        from kit.serve.image import image_of
+
+        try:
+            with contextlib.closing(self.engine.client(timeout=20)) as client:
+                return image_of(self.deployment, client), ""
+        except MissingError as error:
+            return None, error.message
+
+    @cached_property
+    def image_cuda(self) -> str | None:
+        """The CUDA version that the image is built for, from the lock of its recipe; None when that is not known."""
+        from kit.host.lock import cuda_of
+        from kit.resources import folder
+
+        recipe = folder("images") / self.deployment.image_recipe
+        return None if self.deployment.kit.engine.existing else cuda_of(recipe, self.deployment.kit.engine.vllm)
+
+    @cached_property
+    def image_disk(self) -> Disk:
+        """Where the engine keeps images, containers and cache volumes."""
+        from kit.host.disks import disk
+
+        return disk(Path(self.engine.data_root))
+
+    @cached_property
+    def state_disk(self) -> Disk:
+        """Where the deployment keeps its logs and rendered files."""
+        from kit.host.disks import disk
+
+        return disk(self.deployment.state)
+
+    @cached_property
+    def model_disk(self) -> Disk:
+        """Where the target's files lie."""
+        from kit.host.disks import disk
+
+        return disk(self.deployment.target)
+
+    @cached_property
+    def model_speed(self) -> float | None:
+        """Bytes a second read from the target's largest file; None when there is none large enough to tell."""
+        from kit.host.disks import read_speed
+
+        return read_speed(self.deployment.target)
+
+    @cached_property
+    def advice(self) -> Advice:
+        """Settings that fit the box found."""
+        from kit.gpu.advise import advise
+
+        return advise(self.deployment.kit, self.gpus, self.host)
