@@ -1,0 +1,1 @@
+"""The drafter's files, against the target and this vLLM."""

@@ -1,0 +1,1 @@
+"""The target's files, and whether they fit."""

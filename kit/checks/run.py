@@ -72,5 +72,8 @@ def _one(check: Check, facts: Facts, answers: dict[str, Answer], blamed: dict[st
         except OSError as error:
             blamed[name] = check.id
             return check.unknown(str(error), check.fix)
-    answer: Answer = check.check(**values)
+    try:
+        answer: Answer = check.check(**values)
+    except Exception as error:  # one check's own fault must not hide what the others see
+        return check.unknown(f"a fault of the kit itself: {type(error).__name__}: {error}", "report this")
     return answer

@@ -11,6 +11,7 @@ import ctypes
 import json
 import mmap
 import os
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -57,6 +58,8 @@ def attempt(name: str) -> str | None:
     """Run one set's code in a forked child; None when it came back, else how it ended."""
     child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGILL, signal.SIG_DFL)  # die of it, quietly
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os._exit(_execute(name))
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kit.advice import accepted
 from kit.config import Deployment
 
 # Nothing is fetched and nothing is reported home; models are folders on this machine.
@@ -12,8 +13,9 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_ST
 
 
 def environment(deployment: Deployment) -> dict[str, str]:
-    """The engine's environment: the kit's own, then kit.yaml's, which wins; sorted by name."""
-    return dict(sorted({**OFFLINE, **deployment.kit.engine.env}.items()))
+    """The engine's environment: the kit's own, accepted advice, then kit.yaml's, which wins; sorted by name."""
+    advice = accepted(deployment)
+    return dict(sorted({**OFFLINE, **(advice.env if advice else {}), **deployment.kit.engine.env}.items()))
 
 
 def serve_arguments(deployment: Deployment) -> list[tuple[str, ...]]:

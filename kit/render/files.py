@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 
 from kit import __version__, files
+from kit.advice import accepted
 from kit.config import Deployment
 from kit.errors import KitError
 from kit.render.arguments import environment, serve_arguments, speculative_config
@@ -103,6 +104,7 @@ def _variables(deployment: Deployment, image: str) -> dict[str, Any]:
         "container_port": PORT,
         "arguments": serve_arguments(deployment),
         "environment": environment(deployment),
+        "advice": accepted(deployment),
         "target": str(deployment.target),
         "speculative_inside": speculative_config(deployment, "/drafter"),
         "speculative_outside": speculative_config(deployment, str(deployment.drafter)),

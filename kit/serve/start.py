@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kit.config import Deployment
 from kit.errors import UsageError
+from kit.host.cdi import cdi_spec
 from kit.render import container_spec
 from kit.serve import container as box
 from kit.serve.api import Api, ApiError, api_of
@@ -174,8 +175,9 @@ def _why_not_ready(deployment: Deployment, api: Api) -> str | None:
 
 def _gpu_access(wanted: str | None, engine: Engine) -> str | None:
     """How this engine gives GPUs to a container. Raises UsageError when kit.yaml asks for what it lacks."""
-    if wanted == "auto":
-        return "runtime" if "nvidia" in engine.runtimes and not engine.cdi else "cdi"
+    if wanted == "auto":  # an engine that understands CDI has no use of it without a spec
+        by_cdi = engine.cdi and cdi_spec().files
+        return "runtime" if "nvidia" in engine.runtimes and not by_cdi else "cdi"
     if wanted == "cdi" and not engine.cdi:
         raise UsageError(f"gpus.access is cdi, and Docker {engine.version} has no CDI", hint="set gpus.access: runtime")
     return wanted

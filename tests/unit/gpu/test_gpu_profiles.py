@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-import standin
 
 from kit.gpu.document import as_document
 from kit.gpu.findings import Expected
 from kit.gpu.judge import judge
 from kit.gpu.probe import probe
+from tests.standin import standin
 
 LIMITS_S = {"fault-init-hangs": 0.3, "fault-call-hangs": 2.0, "fault-pair-hangs": 2.0}
 
@@ -132,26 +132,26 @@ def test_a_process_is_named_as_proc_names_it(machine):
     assert holder["container"] == "abababababab"
 
 
-def test_the_command_on_a_faulty_box(machine, probe_json):
+def test_the_command_on_a_faulty_box(machine, kit_json):
     machine("fault-mig-on-one")
-    document, code = probe_json()
+    document, code = kit_json("probe")
     assert (document["schema"], code) == ("kit.gpus/1", 0)
     assert [finding["id"] for finding in document["findings"]] == ["gpu-mig"]
 
 
-def test_the_command_without_any_driver(machine, probe_json, tmp_path, monkeypatch):
+def test_the_command_without_any_driver(machine, kit_json, tmp_path, monkeypatch):
     machine("one-socket-4")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    document, code = probe_json()
+    document, code = kit_json("probe")
     assert (code, document["gpus"], document["findings"][0]["id"]) == (5, [], "nvml-unavailable")
 
 
-def test_an_anonymized_dump_names_nothing_and_judges_alike(machine, probe_json, tmp_path):
+def test_an_anonymized_dump_names_nothing_and_judges_alike(machine, kit_json, tmp_path):
     machine("fault-foreign-process")
-    document, _ = probe_json("--anonymize")
+    document, _ = kit_json("probe", "--anonymize")
     text = json.dumps(document)
     assert "5a7d" not in text and "17910240" not in text and "4194000" not in text
     (tmp_path / "dump.json").write_text(text)
-    again, _ = probe_json("--from", str(tmp_path / "dump.json"))
+    again, _ = kit_json("probe", "--from", str(tmp_path / "dump.json"))
     assert [f["id"] for f in again["findings"]] == ["gpu-memory-busy"]
     assert again["gpus"] == document["gpus"]

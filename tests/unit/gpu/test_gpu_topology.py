@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import standin
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.gpu import topology
 from kit.gpu.show import tree_lines
 from kit.gpu.snapshot import Gpu, Snapshot
+from tests.standin import standin
 
 
 def matrix(name: str) -> list[list[str]]:
