@@ -1,0 +1,155 @@
+"""Gathers what goes into a bundle of one deployment, except the image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from kit.bundle import leaks, wheels
+from kit.bundle.manifest import SiteValue
+from kit.bundle.qualification import Qualification
+from kit.bundle.write import Data
+from kit.config import Deployment
+from kit.errors import GateError, MissingError, UsageError
+
+SHELL = Path(__file__).with_name("shell")
+# kit.yaml keys of what lies outside the bundle, and the variable that sets each on the operator's machine
+SITE = {
+    "model.path": "KIT_MODEL_PATH",
+    "speculative.drafter.path": "KIT_SPECULATIVE_DRAFTER_PATH",
+    "server.api_key_file": "KIT_SERVER_API_KEY_FILE",
+    "server.host": "KIT_SERVER_HOST",
+    "server.port": "KIT_SERVER_PORT",
+}
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Files by name, and the values of kit.yaml that the operator's machine may have to change."""
+
+    files: dict[str, Data]
+    site: list[SiteValue]
+
+
+def gather(
+    deployment: Deployment,
+    image: str,
+    qualification: Qualification,
+    *,
+    pythons: Sequence[str],
+    kept: Path,
+    epoch: int,
+    allowed: Sequence[str],
+    say: Callable[[str], None],
+) -> Contents:
+    """All files of the bundle of `deployment`, which runs `image`.
+
+    `kept` is where downloaded wheels are kept; `allowed` are texts that a person says may be told.
+    Raises UsageError for a deployment that cannot be handed over, GateError when a secret or a
+    name of this machine would get in.
+    """
+    refuse_overrides(deployment)
+    refuse_secrets(deployment)
+    traces = _traces(deployment)
+    own = _deployment_files(deployment)
+    own |= {f"rendered/{name}": data for name, data in _rendered(deployment, image).items()}
+    own |= {f"patches/{name}": data for name, data in _patches(deployment).items()}
+    own |= qualification.files(traces)
+    if found := leaks.find(own, traces, allowed):
+        raise GateError(
+            "the bundle would tell names of this machine",
+            evidence=found[:20],
+            hint="write paths and hosts that hold on any machine (/models/NAME); or --allow TEXT if it may be told",
+        )
+    files: dict[str, Data] = {**own, **_documents()}
+    for script in ("install.sh", "verify.sh"):
+        files[script] = (SHELL / script).read_bytes()
+    files |= wheels.collect(pythons, kept, epoch, say)
+    return Contents(files, site_values(deployment))
+
+
+def site_values(deployment: Deployment) -> list[SiteValue]:
+    """What the operator may have to set; `needed` where the value is a path relative to a folder that stays here."""
+    found = []
+    tree = deployment.kit.model_dump(by_alias=True)
+    for key, variable in SITE.items():
+        value = tree
+        for part in key.split("."):
+            value = (value or {}).get(part)  # type: ignore[assignment]
+        if value is not None:
+            is_path = key.endswith(("path", "file"))
+            needed = is_path and not str(value).startswith("/")
+            found.append(SiteValue(key=key, variable=variable, value=str(value), needed=needed))
+    return found
+
+
+def refuse_overrides(deployment: Deployment) -> None:
+    """The bundle carries kit.yaml as it is, so no value may come from elsewhere. Raises UsageError."""
+    where = f"{deployment.file.name}:"
+    foreign = {".".join(map(str, path)): s for path, s in deployment.sources.items() if not s.startswith(where)}
+    if foreign:
+        raise UsageError(
+            "a bundle carries kit.yaml as it is; these values come from elsewhere",
+            evidence=[f"{key} from {source}" for key, source in sorted(foreign.items())],
+            hint=f"write them into {deployment.file}, or unset the variables",
+        )
+
+
+def refuse_secrets(deployment: Deployment) -> None:
+    """Raise GateError when kit.yaml itself holds what looks like a secret."""
+    engine = deployment.kit.engine
+    if found := leaks.secret_settings(engine.env, engine.args):
+        raise GateError(
+            "kit.yaml holds what looks like a secret, and a bundle carries kit.yaml",
+            evidence=found,
+            hint="take it out; the API key belongs in a file: server.api_key_file",
+        )
+
+
+def _traces(deployment: Deployment) -> list[leaks.Trace]:
+    traces = leaks.of_machine({"this deployment": deployment.folder, "the kit": wheels.project()})
+    file = deployment.kit.server.api_key_file
+    if file and deployment.path(file).is_file() and (key := deployment.path(file).read_text().strip()):
+        traces.insert(0, leaks.Trace("the API key", key, "<api key>"))
+    return traces
+
+
+def _deployment_files(deployment: Deployment) -> dict[str, bytes]:
+    files = {"deployment/kit.yaml": deployment.file.read_bytes()}
+    if (prompts := deployment.kit.smoke.prompts) is not None:
+        if PurePosixPath(prompts).is_absolute() or ".." in PurePosixPath(prompts).parts:
+            raise UsageError(
+                f"smoke.prompts ({prompts}) lies outside the folder of kit.yaml, and a bundle carries that folder's",
+                hint="put the prompts file beside kit.yaml",
+            )
+        try:
+            files[f"deployment/{PurePosixPath(prompts)}"] = deployment.path(prompts).read_bytes()
+        except OSError as error:
+            raise MissingError(f"cannot read {deployment.path(prompts)}: {error.strerror}", hint="mend it") from None
+    if relative := [m.source for m in deployment.kit.mounts if not m.source.startswith("/")]:
+        raise UsageError(
+            "mounts relative to kit.yaml do not travel in a bundle", evidence=relative, hint="use absolute paths"
+        )
+    return files
+
+
+def _rendered(deployment: Deployment, image: str) -> dict[str, bytes]:
+    """The rendered tree as it will be where bundles are installed by default."""
+    from kit.render import render
+
+    place = Path("/opt/kit") / deployment.name / "current" / "deployment" / "kit.yaml"
+    return render(Deployment(deployment.kit, place, {}), image).files
+
+
+def _patches(deployment: Deployment) -> dict[str, bytes]:
+    from kit.patches import catalog, stage
+    from kit.patches.plan import plan
+
+    kit = deployment.kit
+    method = kit.speculative.method if kit.speculative else None
+    return stage.series_files(plan(kit.engine.vllm, kit.engine.patches, catalog.product(), method=method))
+
+
+def _documents() -> dict[str, bytes]:
+    return {f"docs/{page.name}": page.read_bytes() for page in sorted((wheels.project() / "docs").glob("*.md"))}

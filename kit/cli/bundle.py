@@ -1,0 +1,137 @@
+"""`kit bundle`: what operators get."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kit.cli import out
+from kit.cli.options import File, Json
+
+if TYPE_CHECKING:
+    from kit.bundle.keys import TrustedKey
+
+app = typer.Typer(
+    help="Pack, verify, install and roll back releases for operators without internet.", no_args_is_help=True
+)
+
+Bundle = Annotated[Path, typer.Argument(help="The bundle: its folder, or its .tar, whole or in parts.")]
+Key = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        envvar="KIT_TRUSTED_KEY",
+        help="Public key of the sender (PEM, ssh-ed25519 line or allowed_signers), got by another way than the bundle.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def pack(
+    file: File = None,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", envvar="KIT_SIGNING_KEY", help="Private ed25519 key to sign with.", show_default=False),
+    ] = None,
+    unsigned: Annotated[
+        bool, typer.Option("--unsigned", help="Do not sign; operators cannot know who packed it.")
+    ] = False,
+    folder: Annotated[Path, typer.Option("--out", help="Folder in which the bundle is made.")] = Path("dist"),
+    one_file: Annotated[bool, typer.Option("--one-file", help="One .tar in place of a folder.")] = False,
+    chunk: Annotated[
+        str | None, typer.Option("--chunk", help="Largest file, such as 4000MiB for FAT media.", show_default=False)
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option("--expires", help="Day from which it is refused, YYYY-MM-DD.", show_default=False)
+    ] = None,
+    unqualified: Annotated[
+        bool, typer.Option("--unqualified", help="Pack although no passed smoke test of this image is at hand.")
+    ] = False,
+    python: Annotated[list[str], typer.Option("--python", help="Python versions of the operators' machines.")] = [
+        "3.11",
+        "3.12",
+        "3.13",
+    ],  # noqa: B006
+    allow: Annotated[
+        list[str], typer.Option("--allow", help="A name of this machine that may be told.", show_default=False)
+    ] = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Pack image, settings, reports, kit and documents of a deployment, signed."""
+    from kit.bundle import images, keys, source
+    from kit.bundle.pack import Options
+    from kit.bundle.pack import pack as write
+    from kit.config import load
+    from kit.config.schema import parse_size
+    from kit.engine import connect
+    from kit.errors import UsageError
+    from kit.serve.image import image_of
+
+    if key is None and not unsigned:
+        raise UsageError(
+            "a bundle is signed: name the private key",
+            hint=f"--key kit.key (made with: {keys.HOW_TO_MAKE}); or --unsigned",
+        )
+    try:
+        limit = parse_size(chunk) if chunk else None
+    except ValueError as error:
+        raise UsageError(f"--chunk {error}", hint="--chunk 4000MiB") from None
+    deployment = load(file)
+    signer = keys.load_private(key, _passphrase) if key else None
+    options = Options(folder, one_file, limit, expires, unqualified, python, allow)
+    with contextlib.closing(connect(out.say).client()) as client:
+        reference = image_of(deployment, client)
+        with source.saved(client, reference, deployment.state / "bundle", out.say) as archive:
+            image = images.canonical(images.read_archive(archive), reference)
+            done = write(deployment, image, 0, signer, options, out.say, lambda count: None)
+    if json:
+        out.as_json(done.to_json())
+    else:
+        out.data(str(done.path))
+        out.say(f"{done.files} files, {done.size / 1e6:.0f} MB; signed by {done.signed_by or 'nobody'}")
+
+
+@app.command()
+def verify(
+    bundle: Bundle,
+    key: Key = None,
+    hashes_only: Annotated[
+        bool, typer.Option("--hashes-only", help="Check for damage only: says nothing about who packed it.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Check a bundle against its signature, to the last bit, with a key from outside it."""
+    from datetime import UTC, datetime
+
+    from kit.bundle.stored import open_bundle
+    from kit.bundle.verify import verify as check
+
+    trusted = None if hashes_only else _trusted(key)
+    found = open_bundle(bundle)
+    total = sum(found.size(name) for name in found.files)
+    done = check(found, trusted, now=datetime.now(UTC))
+    if json:
+        out.as_json(done.to_json())
+        return
+    who = f"signed by {done.key.fingerprint}" if done.key else "undamaged; who packed it was not checked"
+    out.data(f"{done.manifest.release}: {who}; {len(found.files)} files, {total / 1e6:.0f} MB")
+
+
+def _trusted(key: Path | None) -> list[TrustedKey]:
+    from kit.bundle.keys import load_trusted
+    from kit.errors import UsageError
+
+    if key is None:
+        raise UsageError(
+            "verifying needs the sender's public key, from outside the bundle",
+            hint="--key kit.pub; or --hashes-only, which finds damage but not forgery",
+        )
+    return load_trusted(key)
+
+
+def _passphrase() -> bytes:
+    return str(typer.prompt("Passphrase of the signing key", hide_input=True, err=True)).encode()
