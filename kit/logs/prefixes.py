@@ -2,31 +2,19 @@
 
 Styles seen from vLLM 0.4 to 0.33: no prefix at all; `(VllmWorker rank=N pid=P)`; `(EngineCore_DPn pid=P)`,
 `(Worker_TPn_EPn pid=P)`; a worker's line relayed by its parent (two prefixes); Ray's `(RayWorkerWrapper
-pid=P, ip=A)`. Before those stand the marks of docker, compose, Kubernetes and journald, and colours.
+pid=P, ip=A)`. Before those stand the marks of docker, compose, Kubernetes and journald, and colours;
+marks of collectors that nobody named here are learned from the log itself.
 """
 
 from __future__ import annotations
 
-import json
 import re
 
 from kit.logs.model import Line, Owner
+from kit.logs.wrappers import Wrappers
 
 _COLOUR = re.compile(
     r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|(?<![\w\]])\[[0-9]{1,3}(?:;[0-9]{1,3})*m"
-)
-_OUTER = (
-    # docker -t, Kubernetes CRI, journald -o short-iso: an RFC 3339 stamp, perhaps "stderr F", perhaps "host unit[pid]:"
-    re.compile(
-        r"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\s(?:(?:stdout|stderr) [FP] ?)?"
-        r"(?:[\w.-]+ [\w@.:\\-]+\[\d+\]: ?)?"
-    ),
-    # journald -o short and syslog
-    re.compile(r"(?P<stamp>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?) [\w.-]+ [^\s:\[]+(?:\[\d+\])?: ?"),
-    # docker compose and docker service logs
-    re.compile(r"(?P<label>[A-Za-z0-9][\w.@-]*) *\| ?(?!\|)"),
-    # kubectl logs --prefix
-    re.compile(r"\[pod/(?P<label>[^\]\s]+)\] ?"),
 )
 _PROCESS = re.compile(r"\((?P<name>[A-Za-z][\w:.+/-]*)(?P<more>(?: [\w=.+-]+)*?) pid=(?P<pid>\d+)(?:, ip=[^)]*)?\) ?")
 _RANK = re.compile(r"rank[=:]? ?(\d+)|(?:TP|PP|DP)(\d+)|[-_](\d+)$")
@@ -37,33 +25,35 @@ _HEADER = re.compile(
 _TORCH_RANK = re.compile(r"\[rank(\d+)\]: ?(?!\[)")
 _NCCL = re.compile(r"[\w.-]+:(?P<pid>\d+):\d+ \[(?:\d+|\w+)\] ")
 _UVICORN = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): {4,}")
+_REPEATED = re.compile(r" *\[repeated \d+x across cluster\].*$")
 
-# the file a header names -> the process that logs from it, for versions that print no prefix
+# the file that a logger's header names -> the API server logs from it, in versions that print no prefix
 _API_FILES = frozenset(
-    ("api_server.py", "async_llm.py", "core_client.py", "launcher.py", "cli_args.py", "arg_utils.py", "loggers.py")
-    + ("metrics.py", "hf.py", "client.py", "config.py", "model.py", "utils.py", "api_utils.py", "entry.py", "serve.py")
-    + ("speculative.py", "vllm.py")
+    "api_server async_llm core_client launcher cli_args arg_utils loggers metrics hf client config model utils "
+    "api_utils entry serve speculative vllm".split()  # noqa: SIM905
 )
-
-
 _MOST_PIDS = 4096
 
 
 class Names:
-    """Reads lines of one log; remembers which pid belongs to which process."""
+    """Reads the lines of one log; remembers which pid belongs to which process."""
 
     def __init__(self) -> None:
         self.by_pid: dict[int, Owner] = {}
+        self._wrappers = Wrappers()
 
-    def read(self, number: int, raw: str) -> Line:
-        """One line, without its newline, as a Line."""
-        text, stamp, label = raw, None, None
-        if text.startswith('{"log":') or text.startswith('{"stream":'):
-            text = _json_log(text)
-        if "\x1b" in text or "[0;" in text or "m(" in text:
-            text = _COLOUR.sub("", text)
-        text, stamp, label = _outer(text)
-        text = text[text.rfind("\r", 0, len(text) - 1) + 1 :].rstrip("\r") if "\r" in text else text
+    def read(self, number: int, raw: str) -> list[Line]:
+        """One line, without its newline. More than one Line comes of a record that holds newlines (JSON)."""
+        if "\x1b" in raw or "[0;" in raw or "m(" in raw:
+            raw = _COLOUR.sub("", raw)
+        if "\r" in raw:
+            raw = _last_return(raw)
+        text, stamp, label = self._wrappers.strip(raw)
+        if "\n" in text:
+            return [self._read(number, part, stamp, label) for part in text.split("\n")]
+        return [self._read(number, text, stamp, label)]
+
+    def _read(self, number: int, text: str, stamp: str | None, label: str | None) -> Line:
         owner, race = None, None
         while text.startswith("(") and (match := _PROCESS.match(text)):
             found = _owner(match["name"], match["more"], int(match["pid"]))
@@ -78,15 +68,18 @@ class Names:
             level, where, stamp = match["level"], match["where"].rsplit("/", 1)[-1], match["stamp"]
             text = text[match.end() :]
             if owner is None:
-                owner = Owner("api_server" if where in _API_FILES or where.startswith("serving") else "engine_core")
+                name = where[:-3]
+                owner = Owner("api_server" if name in _API_FILES or name.startswith("serving") else "engine_core")
         elif match := _UVICORN.match(text):
-            level, where, text = match["level"], "uvicorn", text[match.end() :]
+            level, text = match["level"], text[match.end() :]
             owner = owner or Owner("api_server")
         elif owner is None and (match := _NCCL.match(text)):
             owner = self.by_pid.get(int(match["pid"])) or Owner("worker", pid=int(match["pid"]))
             where = "nccl"
-        elif match := _TORCH_RANK.match(text):
+        if match := _TORCH_RANK.match(text):
             text = text[match.end() :]
+        if "across cluster]" in text:
+            text = _REPEATED.sub("", text)
         return Line(number, text, owner, level, where, stamp, label, race)
 
     def _learn(self, owner: Owner) -> None:
@@ -97,27 +90,10 @@ class Names:
                 self.by_pid[owner.pid] = owner
 
 
-def _json_log(text: str) -> str:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    log = value.get("log") if isinstance(value, dict) else None
-    return log.rstrip("\n") if isinstance(log, str) else text
-
-
-def _outer(text: str) -> tuple[str, str | None, str | None]:
-    stamp = label = None
-    for _ in range(3):
-        for pattern in _OUTER:
-            if match := pattern.match(text):
-                found = match.groupdict()
-                stamp, label = found.get("stamp") or stamp, found.get("label") or label
-                text = text[match.end() :]
-                break
-        else:
-            break
-    return text, stamp, label
+def _last_return(raw: str) -> str:
+    """What stands in the line after its carriage returns wrote over one another: the last part with text."""
+    parts = [part for part in raw.split("\r") if part.strip()]
+    return parts[-1] if parts else ""
 
 
 def _owner(name: str, more: str, pid: int) -> Owner:

@@ -72,7 +72,7 @@ class Reader:
         self._streams: dict[object, Builder] = {}
         self._bare = Builder(_NONE)
         self._racing: Owner | None = None
-        self._native_stack = False
+        self._active = 0
         self._last = Line(0, "")
         self._natives: dict[str, int] = {}
         self._new_run(1)
@@ -84,8 +84,26 @@ class Reader:
     def feed(self, number: int, raw: str) -> None:
         """Take one line, numbered from 1, without its newline."""
         self.lines = number
-        line = self.names.read(number, raw)
-        self._boundary(line)
+        if not self._active and self._routine(number, raw):
+            return
+        for line in self.names.read(number, raw):
+            self._take(number, line)
+
+    def _routine(self, number: int, raw: str) -> bool:
+        """Whether the line is one of the two that a serving server prints all day; such a line is only counted."""
+        run = self.run
+        if raw.endswith(" 200 OK"):
+            if run.stopping is None and '"POST /v1/' in raw:
+                run.served, run.hang_first, run.hang_count, run.stage = number, None, 0, "serving"
+        elif not (raw.endswith("%") and "Avg prompt throughput" in raw):
+            return False
+        run.last_line = number
+        return True
+
+    def _take(self, number: int, line: Line) -> None:
+        awake = line.level in ("WARNING", "ERROR", "CRITICAL") or signals.wakes(line.text)
+        if awake:
+            self._boundary(line)
         run = self.run
         run.last_line = number
         if line.text.strip():
@@ -93,7 +111,10 @@ class Reader:
         if line.owner is not None:
             run.roles[line.owner.role] = line
         if not self._traceback(line):
-            self._signal(line)
+            if awake:
+                self._signal(line)
+            else:
+                self._work(line, run)
         if line.race is not None:
             self._racing = line.race
         elif line.owner is not None:
@@ -177,7 +198,9 @@ class Reader:
         builder = self._builder(line)
         if builder.state == "idle" and builder is self._bare and BEGIN in line.text:
             builder.intro = self._last.text[:400]
+        was = builder.state
         taken, trace = builder.feed(line)
+        self._active += (builder.state != "idle") - (was != "idle")
         if trace is not None:
             self._trace(trace)
         return taken
@@ -187,6 +210,7 @@ class Reader:
             trace = builder.finish()
             if trace is not None:
                 self._trace(trace)
+        self._active = 0
 
     def _trace(self, trace: Trace) -> None:
         run = self.run
@@ -233,8 +257,7 @@ class Reader:
             if run.hang_first is None:
                 run.hang_first, run.before_hang = line, run.last_work
             return
-        if line.text.strip() and (owner.role == "worker" or run.last_work is None or run.last_work.owner is None):
-            run.last_work = line
+        self._work(line, run)
         if signals.ACCEPTANCE in text:
             run.acceptance.add(line)
             return
@@ -253,6 +276,12 @@ class Reader:
                 run.notices.append(line)
         if not self._death(line, run, text) and not self._native(line, run, text, owner):
             self._words(line, run, text, owner)
+
+    def _work(self, line: Line, run: Run) -> None:
+        """Remember what a worker last said (any process, as long as no worker has spoken)."""
+        worker = line.owner is not None and line.owner.role == "worker"
+        if line.text.strip() and (worker or run.last_work is None or run.last_work.owner is None):
+            run.last_work = line
 
     def _progress(self, line: Line, run: Run, text: str, owner: Owner) -> None:
         if stage := signals.stage_of(text):

@@ -109,15 +109,12 @@ NATIVE = re.compile(
     r"|\*\*\* stack smashing detected|Assertion `[^`]*['`] failed|: Assertion .* failed\.?$|^Failed: Cuda error"
     r"|ptxas fatal|nvcc fatal|\bfatal error: |^collect2: error|^ninja: (?:error|fatal)|ld: cannot find"
     r"|symbol lookup error|error while loading shared libraries|Watchdog caught collective operation timeout"
-    r"|watchdog got stuck|Some NCCL operations have failed or timed out|\bout of memory: Killed process\b"
+    r"|watchdog got stuck|Some NCCL operations have failed or timed out|\b[Oo]ut of memory: Killed process\b"
     r"|oom-kill:|Memory cgroup out of memory|NVRM: Xid|OCI runtime create failed|Error response from daemon"
     r"|^(?:\S+: )?(?:line \d+: )?\S+: (?:command not found|cannot execute binary file)"
-    r"|nvidia-container-cli: |Task was killed due to the node running low on memory|has been marked dead because",
-    re.IGNORECASE,
+    r"|nvidia-container-cli: |Task was killed due to the node running low on memory|has been marked dead because"
 )
-NOTICE = re.compile(
-    r"NCCL WARN |is not compatible with the current PyTorch installation|not enough free disk space", re.I
-)
+NOTICE = re.compile(r"NCCL WARN |is not compatible with the current PyTorch installation|[Nn]ot enough free disk space")
 USAGE = re.compile(r"^(?P<program>[\w./ -]+?): error: (?P<message>.+)$")
 ORPHAN = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:\([\w.]+\))?: \S")
 HANG = "No available shared memory broadcast block found"
@@ -160,6 +157,24 @@ _STAGE = (
     ("Compiling a graph", "warmup"),
     ("init engine (profile", "warmup"),
 )
+
+
+# One of these words (in lower case) stands in every line that any pattern of this module knows.
+_WAKING = (
+    ("error", "exception", "died", "exit", "kill", "fatal", "fail", "sig", "segfault", "abort", "assert", "dumped")
+    + ("terminate", "corrupt", "double free", "stack smashing", "malloc", "free(", "realloc", "munmap", "collect2")
+    + ("ninja", "ld:", "lookup", "watchdog", "oom", "xid", "oci runtime", "nvidia-container", "running low", "marked")
+    + ("command not found", "cannot execute", "illegal", "nccl warn", "not compatible", "free disk", "shared memory")
+    + ("version", "usage:", "llm engine", "platform", "starting", "non-default", "namespace(", "startup", "uvicorn")
+    + ("http/", "shut", "stop", "interrupt", "processed prompts", "specdecoding", "loading", "kv cache", "gpu blocks")
+    + ("captur", "warming", "dynamo", "cache directory", "compil", "init engine")
+)
+
+
+def wakes(text: str) -> bool:
+    """Whether a line may mean anything to this module; most lines of a long log do not."""
+    low = text.lower()
+    return any(word in low for word in _WAKING)
 
 
 def passed_on(text: str) -> str | None:
