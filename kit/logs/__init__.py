@@ -7,8 +7,17 @@ cause -> its name by a rule. The front of it all: `diagnose_file`, `Follower`, `
 from __future__ import annotations
 
 from kit.logs.answer import render_text, to_json
-from kit.logs.diagnose import diagnose_file, diagnose_lines
+from kit.logs.diagnose import conclude, diagnose_file, diagnose_lines
 from kit.logs.follow import Follower
 from kit.logs.model import Diagnosis, RootCause
 
-__all__ = ["Diagnosis", "Follower", "RootCause", "diagnose_file", "diagnose_lines", "render_text", "to_json"]
+__all__ = [
+    "Diagnosis",
+    "Follower",
+    "RootCause",
+    "conclude",
+    "diagnose_file",
+    "diagnose_lines",
+    "render_text",
+    "to_json",
+]

@@ -175,8 +175,9 @@ def _named(failure: Failure, run: Run, rules: Sequence[Rule], basis: str) -> Cau
     )
     cause = _explained(cause, run, rules)
     cause = _waited(cause, run, rules)
-    if cause.rule is not None and cause.rule.process:
-        cause = replace(cause, owner=replace(cause.owner, role=cause.rule.process))
+    if cause.rule is not None and cause.rule.process and cause.rule.process != cause.owner.role:
+        who = cause.owner.role.replace("_", " ") + (f" rank {cause.owner.rank}" if cause.owner.rank is not None else "")
+        cause = replace(cause, owner=Owner(cause.rule.process), detail=cause.detail or f"it was the {who}")
     return cause
 
 

@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from kit.logs import causes
+from kit.logs import causes, host, inputs, windows
 from kit.logs.causes import Cause
-from kit.logs.model import HEALTHY, Diagnosis, Quote, RootCause
+from kit.logs.confidence import confidence
+from kit.logs.host import Host
+from kit.logs.model import HEALTHY, Diagnosis, Link, Quote, RootCause
 from kit.logs.reading import Splitter
 from kit.logs.rules import Rule, load
 from kit.logs.runs import Reader, Run
 
-_CHUNK = 1 << 20
 
+def diagnose_file(
+    path: Path, *, rules: Sequence[Rule] | None = None, beside: Host | None = None, complete: bool = True
+) -> Diagnosis:
+    """The diagnosis of one log file, plain or compressed.
 
-def diagnose_file(path: Path, *, rules: Sequence[Rule] | None = None, complete: bool = True) -> Diagnosis:
-    """The diagnosis of one log file. Raises OSError when it cannot be read."""
-    reader, splitter = Reader(), Splitter()
-    with path.open("rb") as handle:
-        while chunk := handle.read(_CHUNK):
-            for number, text in splitter.feed(chunk):
-                reader.feed(number, text)
-    for number, text in splitter.finish():
-        reader.feed(number, text)
-    reader.finish()
-    return conclude(reader, rules, complete=complete)
+    `beside` is evidence from outside the log; `complete` is false while the server may still write.
+    Raises OSError when the file cannot be read.
+    """
+    rules = load() if rules is None else rules
+    return conclude(read_file(path, rules), rules, beside=beside, complete=complete)
 
 
 def diagnose_lines(lines: Iterable[str], *, rules: Sequence[Rule] | None = None, complete: bool = True) -> Diagnosis:
@@ -37,8 +36,46 @@ def diagnose_lines(lines: Iterable[str], *, rules: Sequence[Rule] | None = None,
     return conclude(reader, rules, complete=complete)
 
 
+def read_file(path: Path, rules: Sequence[Rule]) -> Reader:
+    """The runs of one file; of a very long one only what decides (`windows`)."""
+    if path.is_file() and path.stat().st_size > windows.SMALL and not inputs.packed(path):
+        return windows.read(path, lambda reader, line: _settled(reader, line, rules))
+    return read_chunks(inputs.chunks(path))
+
+
+def read_chunks(chunks: Iterable[bytes]) -> Reader:
+    """The runs of a log that comes as chunks of bytes."""
+    reader, splitter = Reader(), Splitter()
+    for chunk in chunks:
+        for number, text in splitter.feed(chunk):
+            reader.feed(number, text)
+    for number, text in splitter.finish():
+        reader.feed(number, text)
+    reader.finish()
+    return reader
+
+
+def _settled(reader: Reader, first: int, rules: Sequence[Rule]) -> bool:
+    """Whether the end of a long log, read from line `first` on, holds all of the last run's end.
+
+    It does when the server was seen at work in it, before the cause if there is one.
+    """
+    run = reader.run
+    if not run.gap:
+        return True
+    cause = causes.find(run, rules)
+    if cause is None or cause.basis == "acceptance":
+        return run.alive is not None
+    return run.alive is not None and cause.line is not None and run.alive < cause.line
+
+
 def conclude(
-    reader: Reader, rules: Sequence[Rule] | None = None, *, complete: bool = True, run: int | None = None
+    reader: Reader,
+    rules: Sequence[Rule] | None = None,
+    *,
+    beside: Host | None = None,
+    complete: bool = True,
+    run: int | None = None,
 ) -> Diagnosis:
     """The diagnosis of the run asked for (`run`, from 1), else of the last.
 
@@ -51,29 +88,20 @@ def conclude(
     if run is None and len(reader.runs) > 1 and (cause is None or cause.basis == "ended") and _only_begun(chosen):
         before = causes.find(reader.runs[-2], rules)
         if before is not None and before.basis != "acceptance":
-            notes.append(
-                f"run {chosen.number} has only begun (line {chosen.first_line}); this is run {chosen.number - 1}"
-            )
+            notes.append(f"run {chosen.number} has only begun (line {chosen.first_line}): this is the run before it")
             chosen, cause = reader.runs[-2], before
-    return _diagnosis(reader, chosen, cause, notes)
+    cause, more, quotes = host.join(cause, chosen, beside, rules)
+    return _diagnosis(reader, chosen, cause, [*notes, *more], quotes)
 
 
 def _only_begun(run: Run) -> bool:
     return not (run.ready or run.served or run.engine_up or run.exit_codes or run.failures)
 
 
-def _diagnosis(reader: Reader, run: Run, cause: Cause | None, notes: list[str]) -> Diagnosis:
-    runs = reader.run_count
+def _diagnosis(reader: Reader, run: Run, cause: Cause | None, notes: list[str], beside: list[Quote]) -> Diagnosis:
     if cause is None:
-        return Diagnosis(HEALTHY, None, (), runs, reader.lines, (), run.version, tuple(notes))
-    verdict = "degraded" if cause.basis == "acceptance" else "failed"
+        return Diagnosis(HEALTHY, None, (), reader.run_count, reader.lines, tuple(beside), run.version, tuple(notes))
     links = causes.chain(run, cause)
-    evidence = [Quote(n.number, n.text[:400]) for n in causes.notable(run, cause)]
-    if cause.line is not None:
-        evidence.append(Quote(cause.line, cause.exception.split("\n", 1)[0][:400]))
-    evidence += [Quote(link.line, link.exception) for link in links[1:]]
-    if cause.basis in ("ended", "silent"):
-        evidence += [Quote(n.number, n.text[:400]) for n in run.last_lines][-3:]
     root = RootCause(
         cause.category,
         cause.owner.role,
@@ -85,15 +113,34 @@ def _diagnosis(reader: Reader, run: Run, cause: Cause | None, notes: list[str]) 
         cause.rule.id if cause.rule else None,
         confidence(cause),
         summary(cause),
-        cause.rule.remedy if cause.rule else _COLLECT,
+        cause.rule.remedy if cause.rule else COLLECT,
     )
-    quotes = tuple(sorted({q.line: q for q in evidence}.values(), key=lambda q: q.line))
-    return Diagnosis(verdict, root, tuple(links), runs, reader.lines, quotes, run.version, tuple(notes))
+    return Diagnosis(
+        "degraded" if cause.basis == "acceptance" else "failed",
+        root,
+        tuple(links),
+        reader.run_count,
+        reader.lines,
+        (*_evidence(run, cause, links), *beside),
+        run.version,
+        tuple(notes),
+    )
 
 
-_COLLECT = (
-    "no rule knows this failure; the chain above is what the log says",
-    "keep the whole log from the start of this run: kit support",
+def _evidence(run: Run, cause: Cause, links: Sequence[Link]) -> list[Quote]:
+    """The lines that show it, in the order of the log."""
+    quotes = [Quote(n.number, n.text[:400]) for n in causes.notable(run, cause)]
+    if cause.line is not None:
+        quotes.append(Quote(cause.line, cause.exception.split("\n", 1)[0][:400]))
+    quotes += [Quote(link.line, link.exception) for link in links[1:]]
+    if cause.basis in ("ended", "silent"):
+        quotes += [Quote(n.number, n.text[:400]) for n in run.last_lines][-3:]
+    return sorted({q.line: q for q in quotes if q.line}.values(), key=lambda q: q.line)
+
+
+COLLECT = (
+    "no rule knows this failure: the exception and the chain are what the log says of it",
+    "read the lines around it; kit report packs log, state and versions for someone else to look at",
 )
 
 
@@ -101,19 +148,11 @@ def summary(cause: Cause) -> str:
     """What the failure means, in a sentence or two."""
     if cause.rule is not None:
         return f"{cause.rule.cause} ({cause.detail})" if cause.detail else cause.rule.cause
+    who = cause.owner.role.replace("_", " ")
     if cause.basis == "silent":
-        return f"The {cause.owner.role.replace('_', ' ')} ended without a word. {cause.detail}".strip()
+        return f"The {who} ended without a word. {cause.detail}".strip()
     if cause.basis == "ended":
-        return "The log ends while the server was starting; nothing says why."
+        return "The output ends, and nothing in it says why."
     if cause.basis == "hang":
         return "The processes wait for one another and nothing moves on; no error was printed."
-    return (
-        f"This is the first failure that nothing else explains; it came from the {cause.owner.role.replace('_', ' ')}."
-    )
-
-
-def confidence(cause: Cause) -> float:
-    """How often answers found this way are right."""
-    if cause.rule is None:
-        return 0.4
-    return 0.9
+    return f"This is the first failure that nothing else explains; it came from the {who}."

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kit.logs import causes
 from kit.logs.diagnose import conclude
+from kit.logs.host import ContainerState, Host
 from kit.logs.model import Diagnosis
 from kit.logs.reading import Splitter
 from kit.logs.rules import Rule, load
@@ -76,4 +77,6 @@ class Follower:
         for number, text in self._splitter.finish():
             self._reader.feed(number, text)
         self._reader.finish()
-        return conclude(self._reader, self._rules, complete=exit_code is not None or oom_killed)
+        ended = exit_code is not None or oom_killed
+        beside = Host(ContainerState(not ended, exit_code, oom_killed))
+        return conclude(self._reader, self._rules, beside=beside, complete=ended)

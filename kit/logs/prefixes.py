@@ -29,8 +29,11 @@ _REPEATED = re.compile(r" *\[repeated \d+x across cluster\].*$")
 
 # the file that a logger's header names -> the API server logs from it, in versions that print no prefix
 _API_FILES = frozenset(
-    "api_server async_llm core_client launcher cli_args arg_utils loggers metrics hf client config model utils "
-    "api_utils entry serve speculative vllm".split()  # noqa: SIM905
+    re.findall(
+        r"\w+",
+        "api_server async_llm core_client launcher cli_args arg_utils loggers metrics hf client config model utils "
+        "api_utils entry serve speculative vllm",
+    )
 )
 _MOST_PIDS = 4096
 

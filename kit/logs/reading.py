@@ -9,10 +9,13 @@ LONGEST = 32_768
 
 
 class Splitter:
-    """Cuts chunks into lines at newlines only (a carriage return is not one); memory stays constant."""
+    """Cuts chunks into lines at newlines only (a carriage return is not one); memory stays constant.
 
-    def __init__(self) -> None:
-        self.number = 0
+    `number` is how many lines came before.
+    """
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
         self._head = b""
         self._tail = b""
 

@@ -53,6 +53,7 @@ class Run:
     roles: dict[str, Line] = field(default_factory=dict)
     last_lines: deque[Line] = field(default_factory=lambda: deque(maxlen=6))
     gap: bool = False
+    alive: int | None = None
 
     def context(self) -> str:
         """The notable lines of the run, as one text for rules to look into."""
@@ -98,6 +99,7 @@ class Reader:
         elif not (raw.endswith("%") and "Avg prompt throughput" in raw):
             return False
         run.last_line = number
+        run.alive = run.alive or number
         return True
 
     def _take(self, number: int, line: Line) -> None:
@@ -124,7 +126,7 @@ class Reader:
     def gap(self) -> None:
         """Say that lines were skipped here: no traceback goes across."""
         self._close()
-        self.run.gap = True
+        self.run.gap, self.run.alive = True, None
 
     def finish(self) -> None:
         """The log ends."""

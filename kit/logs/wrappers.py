@@ -93,6 +93,8 @@ def _json_record(text: str) -> str:
         return text
     for key in _MESSAGE_KEYS:
         if isinstance(message := record.get(key), str):
-            more = next((record[k] for k in ("exc_info", "exception", "stack_trace") if isinstance(record.get(k), str)), "")
+            more = next(
+                (record[k] for k in ("exc_info", "exception", "stack_trace") if isinstance(record.get(k), str)), ""
+            )
             return (message + ("\n" + more if more else "")).rstrip("\n")
     return text

@@ -1,0 +1,125 @@
+"""Gathers logs and the host's evidence: Docker, journald, the kernel, disks. An edge; `host` judges."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kit import proc
+from kit.errors import KitError, MissingError, UsageError
+from kit.logs.host import ContainerState, Host
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+_PROJECT_FILES = "com.docker.compose.project.config_files"
+_SERVICE = "com.docker.compose.service"
+
+
+@contextlib.contextmanager
+def container_log(name: str) -> Iterator[tuple[Iterator[bytes], ContainerState]]:
+    """The log of a container, as chunks, and its state. Raises MissingError when there is none of that name."""
+    from docker.errors import NotFound
+
+    with _docker() as client, _errors(f"reading the log of {name}"):
+        try:
+            container = client.containers.get(name)
+        except NotFound:
+            raise MissingError(f"there is no container {name!r}", hint="docker ps -a") from None
+        yield container.logs(stream=True, follow=False), state(container)
+
+
+@contextlib.contextmanager
+def compose_log(file: Path) -> Iterator[tuple[Iterator[bytes], ContainerState]]:
+    """The logs of a compose project's containers, woven by time, and the state of the first that ended badly."""
+    with _docker() as client, _errors(f"reading the logs of {file}"):
+        path = str(file.absolute())
+        found = [c for c in client.containers.list(all=True) if path in c.labels.get(_PROJECT_FILES, "").split(",")]
+        if not found:
+            raise MissingError(f"no container belongs to {path}", hint=f"docker compose -f {file} ps -a")
+        streams = [_named_lines(c, len(found) > 1) for c in found]
+        states = [state(c) for c in found]
+        bad = [s for s in states if not s.running and s.exit_code not in (0, None)]
+        yield heapq.merge(*streams, key=lambda line: line.split(b" ", 1)[0]), (bad or states)[0]
+
+
+def _named_lines(container: Container, name: bool) -> Iterator[bytes]:
+    """Lines that begin with the engine's time stamp, then the service's name where there are several."""
+    label = f"{container.labels.get(_SERVICE, container.name)} | ".encode() if name else b""
+    rest = b""
+    for chunk in container.logs(stream=True, follow=False, timestamps=True):
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in [*whole]:
+            stamp, _, text = line.partition(b" ")
+            yield stamp + b" " + label + text + b"\n"
+    if rest:
+        yield rest + b"\n"
+
+
+def state(container: Container) -> ContainerState:
+    """What the engine says of a container."""
+    said = container.attrs.get("State", {})
+    running = bool(said.get("Running"))
+    return ContainerState(
+        running,
+        None if running else said.get("ExitCode"),
+        bool(said.get("OOMKilled")),
+        int(container.attrs.get("RestartCount") or 0),
+    )
+
+
+def journal_log(unit: str) -> Iterator[bytes]:
+    """What journald holds of a unit. Raises MissingError without journalctl, UsageError for an unknown unit."""
+    if unit.startswith("-"):
+        raise UsageError(f"{unit!r} is not the name of a unit", hint="kit diagnose --journal vllm.service")
+    args = ["journalctl", "--no-pager", "--output", "short-iso-precise", "--unit", unit]
+    empty = True
+    for line in proc.lines(args, silence=lambda: 60.0):
+        empty = empty and line.startswith("-- ")
+        yield line.encode() + b"\n"
+    if empty:
+        raise MissingError(
+            f"the journal holds nothing of {unit}", hint="systemctl list-units; journalctl may need root"
+        )
+
+
+def host(paths: tuple[Path, ...] = (), container: ContainerState | None = None) -> Host:
+    """The kernel's messages and free space, as far as this user may see them."""
+    free = []
+    for path in (Path("/dev/shm"), Path("/tmp"), *paths):
+        with contextlib.suppress(OSError):
+            free.append((str(path), shutil.disk_usage(path).free))
+    return Host(container, kernel_lines(), tuple(free))
+
+
+def kernel_lines() -> tuple[str, ...]:
+    """Lines of the kernel's log that tell of killed processes, crashes and cards; empty when it is not readable."""
+    for args in (["journalctl", "--dmesg", "--no-pager", "--quiet", "--lines", "4000"], ["dmesg"]):
+        with contextlib.suppress(KitError):
+            done = proc.run(args, check=False, timeout=20)
+            if done.code == 0 and done.out.strip():
+                marks = ("oom", "out of memory", "segfault", "trap", "xid", "general protection")
+                return tuple(line for line in done.out.splitlines() if any(m in line.lower() for m in marks))[-400:]
+    return ()
+
+
+@contextlib.contextmanager
+def _docker() -> Iterator[DockerClient]:
+    from kit.cli import out
+    from kit.engine import connect
+
+    with contextlib.closing(connect(out.say).client()) as client:
+        yield client
+
+
+@contextlib.contextmanager
+def _errors(doing: str) -> Iterator[None]:
+    from kit.serve.container import docker_errors
+
+    with docker_errors(doing):
+        yield

@@ -1,0 +1,123 @@
+"""What the host knows beyond the log, joined to what the log says. Pure: `collect` gathers it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kit.logs import rules as ruling
+from kit.logs.causes import Cause
+from kit.logs.model import UNKNOWN, Failure, Owner, Quote
+from kit.logs.rules import Rule
+from kit.logs.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerState:
+    """What the container engine says: `running`, exit code, whether the kernel's OOM killer acted, restarts."""
+
+    running: bool
+    exit_code: int | None = None
+    oom_killed: bool = False
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Evidence from outside the log; each piece optional.
+
+    `kernel` are lines of the kernel's log from the time of the run, `free` is free space in bytes by path.
+    """
+
+    container: ContainerState | None = None
+    kernel: tuple[str, ...] = ()
+    free: tuple[tuple[str, int], ...] = ()
+
+
+_KERNEL = (
+    ("oom", re.compile(r"out of memory: Killed process (?P<pid>\d+)|oom-kill:.*\bpid=(?P<pid2>\d+)|oom_reaper", re.I)),
+    (
+        "crash",
+        re.compile(r"\[(?P<pid>\d+)\]: segfault at|traps: \S+\[(?P<pid2>\d+)\]|\[(?P<pid3>\d+)\] general protection"),
+    ),
+    ("xid", re.compile(r"NVRM: Xid")),
+)
+_OURS = re.compile(r"vllm|VLLM|python|pt_main|EngineCor|Worker|ray::")
+# found without a word of the process itself: here the host may know better
+_WORDLESS = ("silent", "ended", "quoted")
+_TEXT = {
+    "oom": "Memory cgroup out of memory: Killed process",
+    "crash": "died with exit code -11: Segmentation fault",
+    "xid": "NVRM: Xid",
+}
+_FULL = 64 << 20
+
+
+def join(
+    cause: Cause | None, run: Run, host: Host | None, rules: Sequence[Rule]
+) -> tuple[Cause | None, list[str], list[Quote]]:
+    """The cause in the light of the host's evidence, notes about it, and quotes (line 0: not from the log)."""
+    if host is None:
+        return cause, [], []
+    notes: list[str] = []
+    quotes: list[Quote] = []
+    state = host.container
+    if state is not None and state.running and cause is not None and cause.basis == "ended":
+        return None, ["the container is running: the server is still starting"], []
+    for path, free in host.free:
+        if free < _FULL:
+            notes.append(f"{path} has {free / (1 << 20):.0f} MiB free")
+    kind = _from_kernel(host, run, notes, quotes)
+    if state is not None and not state.running:
+        kind = kind or _from_state(state)
+        if state.exit_code is not None:
+            oom = ", ended by the out-of-memory killer" if state.oom_killed else ""
+            again = f", restarted {state.restarts} times" if state.restarts else ""
+            notes.append(f"the container ended with status {state.exit_code}{oom}{again}")
+    weak = cause is None or cause.basis in _WORDLESS or cause.failure.kind == "death"
+    if kind is not None and (weak or (kind == "xid" and cause is not None and cause.category in _CARD)):
+        return _as(kind, cause, run, rules), notes, quotes
+    if cause is None and state is not None and not state.running and state.exit_code not in (None, 0, 130, 143):
+        return _unexplained(run, state.exit_code or 0), notes, quotes
+    return cause, notes, quotes
+
+
+_CARD = (UNKNOWN, "native-crash", "nccl-comm", "gpu-p2p", "timeout-hang")
+
+
+def _from_kernel(host: Host, run: Run, notes: list[str], quotes: list[Quote]) -> str | None:
+    pids = {line.owner.pid for line in run.roles.values() if line.owner and line.owner.pid}
+    kinds = []
+    for line in host.kernel:
+        for kind, pattern in _KERNEL:
+            match = pattern.search(line)
+            if match and (kind == "xid" or _OURS.search(line) or any(int(g) in pids for g in match.groups() if g)):
+                kinds.append(kind)
+                quotes.append(Quote(0, f"kernel: {line.strip()[:300]}"))
+                break
+    for kind in ("xid", "oom", "crash"):
+        if kind in kinds:
+            return kind
+    return None
+
+
+def _from_state(state: ContainerState) -> str | None:
+    if state.oom_killed:
+        return "oom"
+    return {137: "oom", 139: "crash", 134: "crash", 132: "crash", 136: "crash"}.get(state.exit_code or 0)
+
+
+def _as(kind: str, cause: Cause | None, run: Run, rules: Sequence[Rule]) -> Cause:
+    """The cause named by what the host saw; where in the log it shows stays."""
+    text = _TEXT[kind]
+    if cause is None:
+        failure = Failure("death", Owner("container"), run.last_line, "", run.stage)
+        cause = Cause(failure, failure.owner, None, "", run.stage, None, "host")
+    rule = ruling.best(rules, text, kind="death", stage=cause.stage)
+    return replace(cause, rule=rule, category=rule.category if rule else UNKNOWN, basis="host")
+
+
+def _unexplained(run: Run, code: int) -> Cause:
+    failure = Failure("ended", Owner("container"), run.last_line, "", run.stage)
+    return Cause(failure, failure.owner, None, f"exited with code {code}", run.stage, None, "ended")
