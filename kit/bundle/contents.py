@@ -108,7 +108,7 @@ def refuse_secrets(deployment: Deployment) -> None:
 
 
 def _traces(deployment: Deployment) -> list[leaks.Trace]:
-    traces = leaks.of_machine({"this deployment": deployment.folder, "the kit": wheels.project()})
+    traces = leaks.of_machine({"the folder of kit.yaml": deployment.folder, "the kit's folder": wheels.project()})
     file = deployment.kit.server.api_key_file
     if file and deployment.path(file).is_file() and (key := deployment.path(file).read_text().strip()):
         traces.insert(0, leaks.Trace("the API key", key, "<api key>"))

@@ -14,6 +14,7 @@ import json
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -36,6 +37,12 @@ class ImageArchive:
     @property
     def config_digest(self) -> str:
         return _digest(self.config)
+
+    @property
+    def created(self) -> int:
+        """The image's date, seconds: SOURCE_DATE_EPOCH of a reproducible build."""
+        text = str(json.loads(self.config).get("created", ""))[:19]
+        return int(datetime.fromisoformat(f"{text}+00:00").timestamp()) if text else 0
 
     @cached_property
     def diff_ids(self) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""What must not enter a bundle: secrets, and names of the machine and person that packed it; pure but for `of_machine`."""
+"""What must not enter a bundle: secrets, and names of the machine and person that packed it.
+
+Pure but for `of_machine`.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +38,8 @@ def of_machine(folders: Mapping[str, Path]) -> list[Trace]:
     """The traces of this machine and user. `folders` maps a word for people to a path that should not be told."""
     host = socket.gethostname()
     user = getpass.getuser()
-    found = [
-        Trace("the path of " + what, str(path), f"<{what}>") for what, path in folders.items() if len(path.parts) > 2
-    ]
-    home = Path.home()
-    if len(home.parts) > 2:
-        found.append(Trace("the home folder", str(home), "<home>"))
+    paths = {**folders, "the home folder": Path.home()}
+    found = [Trace(what, str(path), f"<{what}>") for what, path in paths.items() if len(path.parts) > 2]
     found += [Trace("the host name", name, "<host>", free=False) for name in {host, host.partition(".")[0]}]
     found.append(Trace("the user name", user, "<user>", free=False))
     kept = [trace for trace in found if trace.free or (len(trace.text) > 2 and trace.text.lower() not in _COMMON)]

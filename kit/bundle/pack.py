@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import kit as package
 from kit import files
-from kit.bundle import handover, manifest, names, qualification
+from kit.bundle import handover, keys, manifest, names, qualification
 from kit.bundle.contents import Contents, gather
 from kit.bundle.images import Canonical
 from kit.bundle.parts import Piece, sha256
@@ -93,9 +93,8 @@ def pack(
             signer,
             progress,
         )
-    from kit.bundle.keys import fingerprint, raw_public
-
-    return Packed(path, described.release, len(sums), _written(path), signer and fingerprint(raw_public(signer)))
+    signed_by = keys.fingerprint(keys.raw_public(signer)) if signer else None
+    return Packed(path, described.release, len(sums), _written(path), signed_by)
 
 
 def check_day(day: str | None) -> None:

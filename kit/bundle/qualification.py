@@ -26,7 +26,7 @@ class Qualification:
     @property
     def image(self) -> str | None:
         """The image that was tested."""
-        return self.run and str(self.run.get("image"))
+        return str(self.run.get("image")) if self.run else None
 
     def why_not(self, image: str) -> str | None:
         """Why this does not qualify `image`; None when it does."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.markers import Marker, default_environment
+from packaging.markers import Marker
 
 import kit
 from kit import files, proc
@@ -34,7 +34,7 @@ class Requirement:
         if not self.marker:
             return True
         where = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": "linux"}
-        return Marker(self.marker).evaluate({**default_environment(), **where, "platform_machine": MACHINE})
+        return Marker(self.marker).evaluate({**where, "platform_machine": MACHINE})
 
 
 def read_lock(text: str) -> list[Requirement]:
@@ -86,7 +86,7 @@ def collect(pythons: Sequence[str], kept: Path, epoch: int, say: Callable[[str],
 def build(folder: Path, epoch: int) -> Path:
     """The kit's own wheel, made in `folder`: the same bytes for the same source."""
     shutil.rmtree(folder, ignore_errors=True)
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     proc.run(command, cwd=project(), env={"SOURCE_DATE_EPOCH": str(max(epoch, 315532800))}, hint="make .venv/.ready")
     (wheel,) = folder.glob("*.whl")
     return wheel

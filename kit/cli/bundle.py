@@ -10,6 +10,7 @@ import typer
 
 from kit.cli import out
 from kit.cli.options import File, Json
+from kit.cli.progress import byte_progress
 
 if TYPE_CHECKING:
     from kit.bundle.keys import TrustedKey
@@ -37,9 +38,7 @@ def pack(
         Path | None,
         typer.Option("--key", envvar="KIT_SIGNING_KEY", help="Private ed25519 key to sign with.", show_default=False),
     ] = None,
-    unsigned: Annotated[
-        bool, typer.Option("--unsigned", help="Do not sign; operators cannot know who packed it.")
-    ] = False,
+    unsigned: Annotated[bool, typer.Option("--unsigned", help="Do not sign: nobody can know who packed it.")] = False,
     folder: Annotated[Path, typer.Option("--out", help="Folder in which the bundle is made.")] = Path("dist"),
     one_file: Annotated[bool, typer.Option("--one-file", help="One .tar in place of a folder.")] = False,
     chunk: Annotated[
@@ -51,18 +50,17 @@ def pack(
     unqualified: Annotated[
         bool, typer.Option("--unqualified", help="Pack although no passed smoke test of this image is at hand.")
     ] = False,
-    python: Annotated[list[str], typer.Option("--python", help="Python versions of the operators' machines.")] = [
-        "3.11",
-        "3.12",
-        "3.13",
-    ],  # noqa: B006
+    python: Annotated[
+        list[str],
+        typer.Option("--python", help="Python versions to serve. Default: 3.11, 3.12, 3.13.", show_default=False),
+    ] = [],  # noqa: B006
     allow: Annotated[
         list[str], typer.Option("--allow", help="A name of this machine that may be told.", show_default=False)
     ] = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Pack image, settings, reports, kit and documents of a deployment, signed."""
-    from kit.bundle import images, keys, source
+    from kit.bundle import images, keys, source, wheels
     from kit.bundle.pack import Options
     from kit.bundle.pack import pack as write
     from kit.config import load
@@ -82,12 +80,13 @@ def pack(
         raise UsageError(f"--chunk {error}", hint="--chunk 4000MiB") from None
     deployment = load(file)
     signer = keys.load_private(key, _passphrase) if key else None
-    options = Options(folder, one_file, limit, expires, unqualified, python, allow)
+    options = Options(folder, one_file, limit, expires, unqualified, python or wheels.PYTHONS, allow)
     with contextlib.closing(connect(out.say).client()) as client:
         reference = image_of(deployment, client)
         with source.saved(client, reference, deployment.state / "bundle", out.say) as archive:
             image = images.canonical(images.read_archive(archive), reference)
-            done = write(deployment, image, 0, signer, options, out.say, lambda count: None)
+            with byte_progress(image.size, "packing") as count:
+                done = write(deployment, image, image.image.created, signer, options, out.say, count)
     if json:
         out.as_json(done.to_json())
     else:
@@ -113,7 +112,8 @@ def verify(
     trusted = None if hashes_only else _trusted(key)
     found = open_bundle(bundle)
     total = sum(found.size(name) for name in found.files)
-    done = check(found, trusted, now=datetime.now(UTC))
+    with byte_progress(total, "verifying") as count:
+        done = check(found, trusted, now=datetime.now(UTC), progress=count)
     if json:
         out.as_json(done.to_json())
         return
