@@ -12,6 +12,10 @@ from kit.cli import out
 
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print kit.gpus/1 for programs.")] = False,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", help="Expect the GPUs that this kit.yaml asks for.", show_default=False),
+    ] = None,
     expect: Annotated[int | None, typer.Option(min=0, help="How many GPUs there should be.")] = None,
     limit: Annotated[
         float,
@@ -25,6 +29,8 @@ def command(
     ] = False,
 ) -> None:
     """Show the GPUs, their links and what is wrong with them; nothing is changed and nothing needs root."""
+    from kit.config import load
+    from kit.config.schema import Gpus
     from kit.errors import MissingError
     from kit.gpu.document import as_document, read_document
     from kit.gpu.findings import Expected
@@ -36,7 +42,8 @@ def command(
     snapshot = read_document(dump) if dump else probe(limit)
     if anonymize:
         snapshot = anonymous(snapshot)
-    findings = judge(snapshot, Expected(count=expect))
+    wanted = load(file).kit.gpus if file else Gpus()
+    findings = judge(snapshot, Expected(wanted.count if expect is None else expect, wanted.name))
     if as_json:
         out.as_json(as_document(snapshot, findings))
     else:

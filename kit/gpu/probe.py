@@ -22,9 +22,16 @@ def probe(call_limit_s: float = CALL_LIMIT_S, root: Path | None = None) -> Snaps
         numa_nodes={card.bus_id: card.numa_node for card in cards or () if card.numa_node is not None},
         holders={pid: processes.holder(root, pid) for pid in _pids(records)},
         kernel_module=kernel.nvidia_module(root),
-        pci_bus_ids=None if cards is None else [card.bus_id for card in cards],
+        pci_bus_ids=[card.bus_id for card in cards] if cards is not None and _sees_all(root, len(cards)) else None,
         xids=kernel.xids(root),
     )
+
+
+def _sees_all(root: Path, cards: int) -> bool:
+    """Whether the driver's device nodes here are of all the machine's cards: a container may have some, and sees
+    the whole PCI bus all the same."""
+    nodes = [path for path in (root / "dev").glob("nvidia[0-9]*") if path.name[6:].isdigit()]
+    return len(nodes) >= cards
 
 
 def _pids(records: list[Record]) -> set[int]:

@@ -52,6 +52,8 @@ def all_there(snapshot: Snapshot, expected: Expected) -> Findings:
     seen = {normal_bus_id(gpu.bus_id) for gpu in snapshot.gpus if gpu.bus_id}
     on_bus = snapshot.pci_bus_ids or ()
     silent = [bus_id for bus_id in on_bus if bus_id not in seen] if seen & set(on_bus) else []
+    if len(silent) <= sum(1 for gpu in snapshot.gpus if not gpu.bus_id):  # those are known, and say so themselves
+        silent = []
     found = len(snapshot.gpus)
     fix = "sudo dmesg | grep -e NVRM -e Xid; lspci -d 10de: ; reboot; then check power, riser and BIOS of that slot"
     if silent:
@@ -114,7 +116,8 @@ def memory_free(snapshot: Snapshot, expected: Expected) -> Findings:
         memory = gpu.memory_mib
         if memory.total is None or memory.free is None:
             continue
-        held = memory.total - (memory.reserved or 0) - memory.free
+        told = sum(holder.used_mib or 0 for holder in gpu.processes)
+        held = max(memory.total - (memory.reserved or 0) - memory.free, told)
         if held > BUSY_MIB:
             names = "; ".join(map(describe, gpu.processes)) or "a process that cannot be seen from here"
             pids = " ".join(str(holder.pid) for holder in gpu.processes)

@@ -59,7 +59,8 @@ def calls_answer(snapshot: Snapshot, expected: Expected) -> Findings:
         if gap.call == "nvmlInit" or gap.reason in (HUNG, CRASHED, "lost", "reset-required"):
             continue
         twins = [n for n, name in names.items() if gap.gpu in names and name == names[gap.gpu]]
-        alone = gap.peer is None and any((gap.call, twin) not in open_at for twin in twins)
+        sliced = gap.gpu is not None and snapshot.gpus[gap.gpu].mig  # in MIG mode the whole card has less to say
+        alone = gap.peer is None and not sliced and any((gap.call, twin) not in open_at for twin in twins)
         if gap.reason not in HARMLESS or alone:
             pair = [n for n in (gap.gpu, gap.peer) if n is not None]
             at = f" on {numbers(pair)}" if pair else ""

@@ -45,7 +45,10 @@ def nvidia_cards(root: Path) -> tuple[Card, ...] | None:
 
 
 def _is_nvidia_display(path: Path) -> bool:
-    return number(path / "vendor") == NVIDIA and (number(path / "class") or 0) >> 8 in DISPLAY_CLASSES
+    """Not those handed to a guest or driven by another driver than NVIDIA's: they are none of this machine's GPUs."""
+    driver = (path / "driver").resolve().name if (path / "driver").exists() else "nvidia"
+    ours = number(path / "vendor") == NVIDIA and driver == "nvidia"
+    return ours and (number(path / "class") or 0) >> 8 in DISPLAY_CLASSES
 
 
 def _card(path: Path) -> Card:

@@ -91,3 +91,13 @@ def test_no_pci_bus_is_not_no_cards(tmp_path):
     assert nvidia_cards(tmp_path) is None
     (tmp_path / "sys/bus/pci/devices").mkdir(parents=True)
     assert nvidia_cards(tmp_path) == ()
+
+
+def test_a_card_handed_to_a_guest_is_none_of_this_machines(tmp_path):
+    root = box(tmp_path, config_space(None))
+    for name in ("nvidia", "vfio-pci"):
+        (root / f"sys/bus/pci/drivers/{name}").mkdir(parents=True)
+    listed = root / "sys/bus/pci/devices"
+    (listed / "0000:01:00.0/driver").symlink_to(root / "sys/bus/pci/drivers/nvidia")
+    (listed / "0000:02:00.0/driver").symlink_to(root / "sys/bus/pci/drivers/vfio-pci")
+    assert [card.bus_id for card in nvidia_cards(root)] == ["0000:01:00.0", "0000:81:00.0"]
