@@ -17,6 +17,7 @@ from kit.errors import EXIT_GOOD, FATAL_CLASSES
 PAGES = {
     "kit-yaml.md": "kit.config.show:reference_page",
     "exit-codes.md": "kit.docs:exit_codes_page",
+    "patches.md": "kit.patches.page:patches_page",
     "checks.md": "kit.checks.show:reference_page",
 }
 
