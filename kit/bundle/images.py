@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from kit.bundle import tar
-from kit.bundle.parts import CHUNK, Piece, Reader
+from kit.bundle.parts import CHUNK, Piece, Reader, window
 from kit.errors import IntegrityError, MissingError, UsageError
 
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _OCI = "application/vnd.oci.image."
 
 
@@ -49,17 +50,24 @@ class ImageArchive:
         """Digests of the uncompressed layers, as the configuration states them."""
         return tuple(json.loads(self.config)["rootfs"]["diff_ids"])
 
+    def is_plain(self, number: int) -> bool:
+        """Whether a layer lies uncompressed in the archive."""
+        return not self._magic(number).startswith((_GZIP, _ZSTD))
+
     def layer(self, number: int) -> BinaryIO:
         """The uncompressed tar of a layer, as a stream."""
-        raw = io.BufferedReader(Reader([self.blobs[number]]), CHUNK)
-        magic = raw.peek(4)[:4]
-        if magic[:2] == b"\x1f\x8b":
+        raw, magic = io.BufferedReader(Reader([self.blobs[number]]), CHUNK), self._magic(number)
+        if magic.startswith(_GZIP):
             return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
-        if magic == b"\x28\xb5\x2f\xfd":
+        if magic.startswith(_ZSTD):
             import zstandard
 
             return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw), CHUNK)
         return raw
+
+    def _magic(self, number: int) -> bytes:
+        with Reader(window([self.blobs[number]], 0, 4)) as source:
+            return source.readall()
 
 
 @dataclass(frozen=True)
@@ -189,9 +197,9 @@ def _read(path: Path, archive: tarfile.TarFile, members: dict[str, tarfile.TarIn
 
 
 def _layer_size(image: ImageArchive, number: int) -> int:
+    if image.is_plain(number):
+        return image.blobs[number].length
     with image.layer(number) as source:
-        if isinstance(source, io.BufferedReader) and isinstance(source.raw, Reader):
-            return image.blobs[number].length
         size = 0
         while chunk := source.read(CHUNK):
             size += len(chunk)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from kit.bundle.write import Data, FileTarget, FolderTarget, Target, check_limit
 from kit.config import Deployment
 from kit.errors import UsageError
 from kit.home import kit_home
+from kit.sbom import sbom
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What a person chose. `limit` in bytes; `expires` a day, YYYY-MM-DD."""
+    """What a person chose. `limit` in bytes; `expires` a day, YYYY-MM-DD; `locked` as in `kit.sbom.sbom`."""
 
     out: Path
     one_file: bool = False
@@ -34,6 +35,7 @@ class Options:
     unqualified: bool = False
     pythons: Sequence[str] = ()
     allowed: Sequence[str] = ()
+    locked: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ def pack(
             allowed=options.allowed,
             say=say,
         )
+        bill = sbom(image.image, image.reference, epoch, options.locked)
+        contents.files["sbom/image.cdx.json"] = bill
         described = _describe(deployment, contents, image, epoch, options, qualified=why_not is None)
         handed = {"HANDOVER.md": handover.document(described, deployment, shown, contents.files)}
         target, path = _target(options, described.release)
