@@ -16,6 +16,7 @@ from kit.errors import EXIT_GOOD, FATAL_CLASSES
 # page -> "module:function" that returns its text
 PAGES = {
     "kit-yaml.md": "kit.config.show:reference_page",
+    "diagnose.md": "kit.logs.page:diagnose_page",
     "exit-codes.md": "kit.docs:exit_codes_page",
     "patches.md": "kit.patches.page:patches_page",
     "checks.md": "kit.checks.show:reference_page",

@@ -66,7 +66,7 @@ class Raised:
 
     @property
     def text(self) -> str:
-        return f"{self.name}: {self.message}" if self.message else self.name
+        return f"{self.name}: {self.message.rstrip()}" if self.message.strip() else self.name
 
 
 @dataclass(slots=True)
