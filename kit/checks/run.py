@@ -72,8 +72,16 @@ def _one(check: Check, facts: Facts, answers: dict[str, Answer], blamed: dict[st
         except OSError as error:
             blamed[name] = check.id
             return check.unknown(str(error), check.fix)
+        except Exception as error:
+            blamed[name] = check.id
+            return _own_fault(check, error)
     try:
         answer: Answer = check.check(**values)
-    except Exception as error:  # one check's own fault must not hide what the others see
-        return check.unknown(f"a fault of the kit itself: {type(error).__name__}: {error}", "report this")
+    except Exception as error:
+        return _own_fault(check, error)
     return answer
+
+
+def _own_fault(check: Check, error: Exception) -> Answer:
+    """A fault in the kit's own code, which must not hide what other checks see."""
+    return check.unknown(f"a fault of the kit itself: {type(error).__name__}: {error}", "report this line")
