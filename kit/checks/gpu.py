@@ -73,7 +73,7 @@ class OneKind(FindingCheck):
     id = "gpu.one-kind"
     title = "the GPUs are of the expected kind, all alike"
     requires = ("gpu.present",)
-    ids = ("gpu-odd-one", "gpu-wrong-kind")
+    ids = ("gpu-odd-one", "gpu-wrong-kind", "gpu-memory-short")
     well = "all alike"
 
 

@@ -42,7 +42,7 @@ VERBS = {
 
 _LEVELS = {"-q", "-v", "--quiet", "--verbose"}
 # verbs that must answer within a moment: they read their own arguments and load nothing heavy
-QUICK = ("diagnose",)
+QUICK = ("diagnose", "probe")
 
 
 def main(argv: list[str] | None = None) -> NoReturn:

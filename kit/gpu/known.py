@@ -1,20 +1,20 @@
-"""The cards we know (known_gpus.yaml) and how versions of drivers compare. Pure but for reading that file."""
+"""The cards we know (known_gpus.toml) and how versions of drivers compare. Pure but for reading that file."""
 
 from __future__ import annotations
 
 import functools
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 
 @dataclass(frozen=True)
 class KnownGpu:
-    """One entry of known_gpus.yaml; the file says what each key means."""
+    """One entry of known_gpus.toml; the file says what each key means."""
 
     id: str
     text: str
     name_prefix: str
-    compute_capability: tuple[int, int]
     memory_mib: int
     driver_min: str
     driver_seen: str
@@ -27,18 +27,8 @@ class KnownGpu:
 @functools.cache
 def known_gpus() -> tuple[KnownGpu, ...]:
     """Every entry of the file."""
-    import yaml
-
-    entries = yaml.safe_load(Path(__file__).with_name("known_gpus.yaml").read_text())
-    return tuple(
-        KnownGpu(
-            **{key: entry[key] for key in entry if key not in ("pcie", "compute_capability")},
-            compute_capability=tuple(entry["compute_capability"]),
-            pcie_gen=entry["pcie"]["gen"],
-            pcie_width=entry["pcie"]["width"],
-        )
-        for entry in entries
-    )
+    entries = tomllib.loads(Path(__file__).with_name("known_gpus.toml").read_text())["gpu"]
+    return tuple(KnownGpu(**entry) for entry in entries)
 
 
 def known_gpu(name: str | None) -> KnownGpu | None:

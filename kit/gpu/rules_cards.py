@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kit.gpu.findings import Expected, Finding, cards, numbers, size
+from kit.gpu.known import known_gpu
 from kit.gpu.snapshot import Gpu, Holder, Snapshot, normal_bus_id
 
 Findings = Iterator[Finding]
@@ -96,6 +97,21 @@ def one_kind(snapshot: Snapshot, expected: Expected) -> Findings:
             "gpus.name in kit.yaml names the kind this deployment was made for: change it, and run kit plan",
             tuple(gpu.index for gpu in wrong),
         )
+
+
+def whole_memory(snapshot: Snapshot, expected: Expected) -> Findings:
+    """A slice of a virtual GPU bears the card's name with less memory."""
+    for gpu in snapshot.working():
+        known, total = known_gpu(gpu.name), gpu.memory_mib.total
+        if known and total and total < 0.99 * known.memory_mib and not gpu.mig:
+            yield Finding(
+                "gpu-memory-short",
+                "warn",
+                f"{numbers([gpu.index])}: {size(total)} in all",
+                f"{size(known.memory_mib)}, as such a card has",
+                "in a guest: pass the whole card through; else nvidia-smi -q -d MEMORY",
+                (gpu.index,),
+            )
 
 
 def mig_off(snapshot: Snapshot, expected: Expected) -> Findings:
@@ -224,6 +240,7 @@ RULES = (
     cards_answer,
     all_there,
     one_kind,
+    whole_memory,
     mig_off,
     memory_free,
     memory_sound,
