@@ -57,6 +57,11 @@ class Weights:
             sums[group.tensor.dtype] += group.nbytes
         return dict(sums.most_common())
 
+    def without_layers_from(self, count: int) -> tuple[Group, ...]:
+        """The groups of the tensors outside layers `count` and above."""
+        kept = {name: tensor for name, tensor in self.tensors.items() if _layer(name) < count}
+        return _groups(_variants(_modules(kept)))
+
 
 def judge_weights(folder: ModelFolder) -> Weights:
     """The weights of a folder, and what is wrong with its files."""
@@ -106,6 +111,12 @@ def _modules(tensors: Mapping[str, Tensor]) -> dict[str, Module]:
         make = (*modules.get(module, ()), (part, tensor))
         modules[module] = makes.setdefault(make, make)
     return modules
+
+
+def _layer(name: str) -> int:
+    """The number of the layer that a tensor belongs to; -1 for none."""
+    number = name.partition(".layers.")[2].partition(".")[0]
+    return int(number) if number.isdecimal() else -1
 
 
 def _variants(modules: Mapping[str, Module]) -> dict[str, dict[Module, list[str]]]:
