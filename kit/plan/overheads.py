@@ -16,7 +16,7 @@ from kit.plan.setup import GIB, Setup
 GRAPHS_COUNTED_SINCE = Version("0.20")
 CONTEXT = GIB // 2
 WORKSPACES = GIB * 3 // 20
-NCCL = GIB * 3 // 2
+NCCL = GIB // 2
 GRAPHS_PER_LAYER = 8 << 20
 GRAPHS_BASE = GIB // 4
 LOGITS_BYTES = 22  # one logit through the sampler: 2 (bfloat16), 4 (float32), sorted 4 and 8, probability 4
@@ -52,7 +52,7 @@ def allowances(config: TextConfig, setup: Setup, drafts: bool) -> list[Allowance
         source = "captured batch sizes, growing with layers; none with enforce_eager"
         found.append(Allowance("CUDA graphs", GRAPHS_BASE + layers * GRAPHS_PER_LAYER, counted, source))
     if setup.tensor * setup.pipeline > 1:
-        source = "buffers of its channels: 1.8 GiB more for a second H100 over NVLink, fewer channels over PCIe"
+        source = "buffers of its few channels over PCIe; over NVLink up to 1.8 GiB were seen"
         found.append(Allowance("NCCL buffers", NCCL, False, source))
     return found
 

@@ -42,7 +42,7 @@ def test_weights_of_kimi_are_counted_by_how_they_are_shared(kimi):
 
 
 def test_cards_with_less_memory_than_weights(kimi):
-    small = setup(card=Card("small", 14 * GIB), utilization=0.8)
+    small = setup(card=Card("small", 12 * GIB), utilization=0.8)
     plan = make_plan(kimi, None, small)
     assert ids(plan) == ["weights-too-large"] and plan.tokens == 0 and plan.longest == 0
     assert plan.kv_memory < 0
