@@ -42,13 +42,13 @@ def test_weights_of_kimi_are_counted_by_how_they_are_shared(kimi):
 
 
 def test_cards_with_less_memory_than_weights(kimi):
-    small = setup(card=Card("small", 12 * GIB), utilization=0.8)
+    small = setup(card=Card("small", 12 * GIB), utilization=0.8, max_model_len=8192)
     plan = make_plan(kimi, None, small)
     assert ids(plan) == ["weights-too-large"] and plan.tokens == 0 and plan.longest == 0
     assert plan.kv_memory < 0
     assert alternatives(kimi, None, small) == []
-    assert cards_needed(kimi, None, small) == 32
-    assert make_plan(kimi, None, small.but(tensor=32, count=32)).fits
+    assert cards_needed(kimi, None, small) == 16
+    assert make_plan(kimi, None, small.but(tensor=16, count=16)).fits
 
 
 def test_a_context_too_long_is_answered_with_the_nearest_that_fits(kimi):
