@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kit.host.cdi import CdiSpec
     from kit.host.disks import Disk
     from kit.host.facts import HostFacts
+    from kit.model import ModelFacts
+    from kit.plan.plan import Plan
 
 
 class Facts:
@@ -176,3 +178,33 @@ class Facts:
         from kit.gpu.advise import advise
 
         return advise(self.deployment.kit, self.gpus, self.host)
+
+    @cached_property
+    def target(self) -> ModelFacts:
+        """What is known of the target without loading it; a reference model is written first."""
+        from kit.model import judge_target, read_folder
+
+        if self.deployment.kit.model.reference:
+            from kit.serve.prepare import write_reference
+
+            write_reference(self.deployment)
+        return judge_target(read_folder(self.deployment.target))
+
+    @cached_property
+    def drafter(self) -> ModelFacts | None:
+        """What is known of the drafter, against the target; None without one."""
+        from kit.model import judge_drafter, read_folder
+        from kit.model.use import use_of
+
+        folder = self.deployment.drafter
+        return judge_drafter(read_folder(folder), self.target, use_of(self.deployment)) if folder else None
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The memory plan on the cards there are. Raises MissingError where nothing can be planned with."""
+        from kit.plan.from_deployment import card_of, setup_of
+        from kit.plan.plan import make_plan
+
+        cuda = self.deployment.kit.engine.device == "cuda"
+        card, _ = card_of(self.deployment, self.gpus if cuda else None)
+        return make_plan(self.target, self.drafter, setup_of(self.deployment, self.target, card))

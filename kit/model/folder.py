@@ -6,8 +6,10 @@ the disk. A file that cannot be read is data too: its fault is kept in its place
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,11 @@ def read_folder(path: Path) -> ModelFolder:
     except OSError as error:
         kind = "missing" if isinstance(error, FileNotFoundError) else "unreadable"
         return ModelFolder(path, None, None, {}, fault=Fault(kind, f"{path}: {error.strerror}"))
+    with _no_collector():
+        return _read(path, names)
+
+
+def _read(path: Path, names: list[str]) -> ModelFolder:
     kinds: dict[tuple[str, tuple[int, ...]], Tensor] = {}
     shards: dict[str, Header | Fault] = {}
     for name in names:
@@ -68,6 +75,18 @@ def read_folder(path: Path) -> ModelFolder:
         small=_read_small(path, shards),
         other_weights=tuple(name for name in names if name.endswith((".bin", ".pt", ".pth", ".gguf", ".incomplete"))),
     )
+
+
+@contextlib.contextmanager
+def _no_collector() -> Iterator[None]:
+    """Without the cycle collector, which would walk a million plain objects of JSON again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _read_json(path: Path) -> Mapping[str, Any] | Fault | None:
