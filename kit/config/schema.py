@@ -40,13 +40,15 @@ Size = Annotated[
 # Text that goes into files of other languages: any printable text, but no control characters.
 PATTERNS = {
     r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$": "must be text of one line, without control characters",
+    r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$": "must be text of one line, without control characters, or empty",
     r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$": "must be 1 to 40 lower-case letters, digits and hyphens",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "must be the name of an environment variable",
     r"^\d+\.\d+\.\d+([a-z0-9.+-]*)$": "must be a full version, such as 0.16.0",
     r"^/[^\x00-\x1f\x7f:]*$": "must be an absolute path without a colon",
 }
-_TEXT, _NAME, _ENV_NAME, _VERSION, _CONTAINER_PATH = PATTERNS
+_TEXT, _VALUE, _NAME, _ENV_NAME, _VERSION, _CONTAINER_PATH = PATTERNS
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=_TEXT)]
+EnvValue = Annotated[str, StringConstraints(max_length=4096, pattern=_VALUE)]
 Name = Annotated[str, StringConstraints(pattern=_NAME)]
 EnvName = Annotated[str, StringConstraints(pattern=_ENV_NAME)]
 Version = Annotated[str, StringConstraints(pattern=_VERSION)]
@@ -74,7 +76,7 @@ class Engine(Model):
     patches: Literal["auto"] | list[Name] = Field(
         "auto", description="patches to bake in: auto takes every patch this vLLM needs; or a list of ids"
     )
-    env: dict[EnvName, Text] = Field({}, description="environment variables for the engine")
+    env: dict[EnvName, EnvValue] = Field({}, description="environment variables for the engine; a value may be empty")
     args: list[Text] = Field([], description="further arguments of `vllm serve`, one list item each")
     enforce_eager: bool = Field(False, description="run without CUDA graphs and compilation")
     max_num_seqs: int | None = Field(None, ge=1, description="sequences in one step; default: vLLM's")

@@ -41,6 +41,10 @@ class State:
         return self.status in ("running", "restarting", "paused", "created")
 
 
+class LimitsRefused(KitError):
+    """The engine may not raise a limit (memlock, nofile): it runs in a container or sandbox itself."""
+
+
 @contextlib.contextmanager
 def docker_errors(doing: str) -> Iterator[None]:
     """Turn Docker's errors into ours, saying what was being done."""
@@ -68,6 +72,8 @@ def docker_errors(doing: str) -> Iterator[None]:
                 evidence=[text],
                 hint="kit doctor --select docker,gpu",
             ) from None
+        if "setting rlimit" in text:
+            raise LimitsRefused(f"{doing}: the engine may not set limits", evidence=[text]) from None
         raise KitError(f"{doing}: {text}", hint="kit engine status") from None
     except requests.RequestException as error:
         raise MissingError(f"{doing}: the Docker engine does not answer ({error})", hint="kit engine status") from None
@@ -141,6 +147,18 @@ def create(client: DockerClient, spec: ContainerSpec, spec_digest: str, gpu_acce
         arguments["device_requests"] = [DeviceRequest(driver="nvidia", capabilities=[["gpu"]], **some)]
     with docker_errors(f"creating container {spec.name}"):
         return client.containers.create(spec.image, **arguments)
+
+
+def launch(client: DockerClient, spec: ContainerSpec, spec_digest: str, gpu_access: str | None) -> Container:
+    """Create and start the container; where it does not start, none is left. Raises LimitsRefused."""
+    created = create(client, spec, spec_digest, gpu_access)
+    try:
+        with docker_errors(f"starting container {spec.name}"):
+            created.start()
+    except BaseException:
+        remove(created)
+        raise
+    return created
 
 
 def state(client: DockerClient, container_id: str | None) -> State:

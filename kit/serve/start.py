@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,13 +75,12 @@ def start(
     need_free_port(deployment)
     run = new_run(deployment)
     gpu_access = _gpu_access(spec.gpus, engine)
-    created = box.create(client, spec, wanted, gpu_access)
     try:
-        with box.docker_errors(f"starting container {spec.name}"):
-            created.start()
-    except BaseException:
-        box.remove(created)
-        raise
+        created = box.launch(client, spec, wanted, gpu_access)
+    except box.LimitsRefused as error:
+        say("the engine may not raise limits here (locked memory, open files): starting with its own")
+        say(error.evidence[0])
+        created = box.launch(client, replace(spec, ulimits=()), wanted, gpu_access)
     began = time.monotonic()
     follower = LogFollower(created, run / "container.log")
     try:
