@@ -26,8 +26,10 @@ def doctor(
     `accept` True keeps the advice for rendering, False removes what was kept.
     """
     facts = Facts(deployment, call_limit_s)
+    families = {name.partition(".")[0] for name in wanted}
+    facts.begin(families)
     results = run(wanted, facts)
-    on_gpus = deployment.kit.engine.device == "cuda" and any(r.check.family() in ("gpu", "link") for r in results)
+    on_gpus = deployment.kit.engine.device == "cuda" and bool(families & {"gpu", "link"})
     advice = facts.advice if on_gpus or accept else advices.Advice()
     keep(facts, results)
     if accept:
@@ -48,8 +50,9 @@ def doctor(
 
 def preflight(deployment: Deployment, ignore: Sequence[str] = ()) -> list[Result]:
     """The checks of `kit up`, run before anything is started. Raises GateError when one fails."""
-    facts = Facts(deployment)
-    results = run(chosen(ignore=ignore), facts)
+    facts, wanted = Facts(deployment), chosen(ignore=ignore)
+    facts.begin({name.partition(".")[0] for name in wanted})
+    results = run(wanted, facts)
     keep(facts, results)
     failed = [result for result in results if result.answer.status == "fail"]
     if failed:

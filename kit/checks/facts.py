@@ -7,6 +7,8 @@ gathers it. A fact that cannot be gathered at all raises a `KitError`.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,17 +34,31 @@ class Facts:
     def __init__(self, deployment: Deployment, call_limit_s: float = 5.0):
         self.deployment = deployment
         self.call_limit_s = call_limit_s
+        self._begun: dict[str, Future[Any]] = {}
+
+    def begin(self, families: Iterable[str]) -> None:
+        """Start what mostly waits for another process, and these families need, beside everything else."""
+        needs = {"host": self._host, **({"gpu": self._gpus} if self.deployment.kit.engine.device == "cuda" else {})}
+        pool = ThreadPoolExecutor(len(needs))
+        self._begun = {family: pool.submit(gather) for family, gather in needs.items() if family in families}
+        pool.shutdown(wait=False)
 
     @cached_property
     def host(self) -> HostFacts:
         """The machine besides its cards."""
-        from kit.host.facts import host_facts
-
-        return host_facts()
+        return self._begun["host"].result() if "host" in self._begun else self._host()
 
     @cached_property
     def gpus(self) -> Snapshot:
         """The cards, as `kit probe` sees them."""
+        return self._begun["gpu"].result() if "gpu" in self._begun else self._gpus()
+
+    def _host(self) -> HostFacts:
+        from kit.host.facts import host_facts
+
+        return host_facts()
+
+    def _gpus(self) -> Snapshot:
         from kit.gpu.probe import probe
 
         return probe(self.call_limit_s)
