@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +13,7 @@ from kit import files
 from kit.checks.facts import Facts
 from kit.checks.registry import chosen
 from kit.checks.run import SCHEMA, Result, run, verdict
-from kit.checks.show import advice_lines, show, summary
+from kit.checks.show import advice_lines, lines, summary
 from kit.cli import out
 from kit.config import Deployment
 from kit.errors import EXIT_GOOD, GateError
@@ -39,7 +40,8 @@ def doctor(
     if json:
         out.as_json(document(deployment, results) | {"advice": asdict(advice)})
     else:
-        show(results, out.console(), skipped=out.verbose)
+        for line in lines(results, skipped=out.verbose, colour=out.colour(sys.stdout)):
+            out.data(line)
         for line in advice_lines(advice, deployment.kit.engine.env):
             out.data(out.clean(line))
         out.data(summary(results))

@@ -132,7 +132,7 @@ class Facts:
     @cached_property
     def port_trouble(self) -> MissingError | None:
         """Why the API's port cannot be bound; None when it can."""
-        from kit.serve.prepare import need_free_port
+        from kit.serve.port import need_free_port
 
         try:
             need_free_port(self.deployment)

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
-from kit.advice import Advice
 from kit.checks.base import FAMILIES, Check
 from kit.checks.registry import checks
 from kit.checks.run import Result, verdict
+from kit.cli.out import clean
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from kit.advice import Advice
 
-COLOURS = {"pass": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
+COLOURS = {"pass": "32", "warn": "33", "fail": "1;31", "skip": "2"}  # SGR codes: green, yellow, bold red, dim
 WIDTH = max(len(status) for status in COLOURS)
 
 
-def show(results: Sequence[Result], console: Console, *, skipped: bool) -> None:
-    """Print one line for each check, and below a fault what is wanted and the fix; skipped ones only if asked."""
-    from kit.cli.out import clean
-
+def lines(results: Sequence[Result], *, skipped: bool, colour: bool) -> Iterator[str]:
+    """One line for each check, and below a fault what is wanted and the fix; skipped ones only if asked."""
     name_width = max((len(result.check.id) for result in results), default=0)
     for result in results:
         answer = result.answer
         if answer.status == "skip" and not skipped:
             continue
-        line = Text(f"{answer.status:{WIDTH}}  ", style=COLOURS[answer.status])
-        line.append(
-            f"{result.check.id:{name_width}}  {clean(answer.found)}", style="dim" if answer.status == "skip" else ""
-        )
-        console.print(line, soft_wrap=True)
+        status = f"{answer.status:{WIDTH}}"
+        if colour:
+            status = f"\x1b[{COLOURS[answer.status]}m{status}\x1b[0m"
+        yield f"{status}  {result.check.id:{name_width}}  {clean(answer.found)}"
         if answer.status in ("warn", "fail"):
             for word, text in (("want", answer.want), ("fix", answer.fix)):
                 if text:
-                    console.print(Text(f"{'':{WIDTH}}  {word:>{name_width}}  {clean(text)}"), soft_wrap=True)
+                    yield f"{'':{WIDTH}}  {word:>{name_width}}  {clean(text)}"
 
 
 def summary(results: Sequence[Result]) -> str:

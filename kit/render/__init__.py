@@ -4,7 +4,20 @@ A new rendered file is a new template; a value in it passes through a quoting fi
 `kit.render.quote`, or the template fails.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from kit.render.container import ContainerSpec, container_spec
-from kit.render.files import Rendered, render
+
+if TYPE_CHECKING:
+    from kit.render.files import Rendered, render
 
 __all__ = ["ContainerSpec", "Rendered", "container_spec", "render"]
+
+
+def __getattr__(name: str) -> Any:
+    """The two that need the template engine are loaded when they are asked for."""
+    if name in ("Rendered", "render"):
+        from kit.render import files
+
+        return getattr(files, name)
+    raise AttributeError(name)

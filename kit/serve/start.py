@@ -19,7 +19,8 @@ from kit.render import container_spec
 from kit.serve import container as box
 from kit.serve.api import Api, ApiError, api_of
 from kit.serve.follow import LogFollower
-from kit.serve.prepare import need_free_port, prepare
+from kit.serve.port import need_free_port
+from kit.serve.prepare import prepare
 from kit.serve.runs import new_run, record
 
 if TYPE_CHECKING:

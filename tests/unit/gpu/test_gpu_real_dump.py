@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from kit.errors import UsageError
 from kit.gpu.build import bits, build, cpu_list
+from kit.gpu.document import as_document, from_document, read_document
 from kit.gpu.judge import judge
 from kit.gpu.records import Record
+from kit.gpu.snapshot import anonymous
 
-RAW = json.loads((Path(__file__).parents[2] / "data/nvml/h200x2-raw.json").read_text())
+DATA = Path(__file__).parents[2] / "data/nvml"
+RAW = json.loads((DATA / "h200x2-raw.json").read_text())
 NAMES = {
     "name": "name", "uuid": "uuid", "serial": "serial", "minor": "minor", "pci": "pci", "cc": "compute_capability",
     "arch": "architecture", "vbios": "vbios", "mem_v2": "memory", "bar1": "bar1", "gen_max": "pcie_gen_max",
@@ -63,3 +69,23 @@ def test_masks():
     assert cpu_list([5, 0]) == "0,2"
     assert cpu_list([0, 0]) is None
     assert cpu_list(None) is None
+
+
+def test_a_snapshot_survives_its_document():
+    snapshot = build(records())
+    document = json.loads(json.dumps(as_document(snapshot, [])))
+    assert from_document(document) == snapshot
+    assert from_document(json.loads(json.dumps(as_document(anonymous(snapshot), [])))).links == snapshot.links
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "kit.gpus/2"}', '{"schema": "kit.gpus/1", "gpus": [7]}'])
+def test_what_is_no_document_is_refused(tmp_path, text):
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(UsageError):
+        read_document(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.gpus.json")), ids=lambda path: path.name)
+def test_nothing_is_wrong_with_a_dump_of_a_sound_machine(path):
+    """Each `kit probe --json --anonymize` of a real, sound machine that lies beside the raw dump."""
+    assert judge(read_document(path)) == []
