@@ -120,3 +120,42 @@ def _print(vllm: str, known: Catalog, outlooks: list[Outlook]) -> None:
         out.data(f"  {item.patch.id:<{width}}  {TEXTS[item.outcome]}: {out.clean(item.why)}")
         for line in item.evidence:
             out.data(f"  {'':<{width}}    {out.clean(line)}")
+
+
+@app.command()
+def prove(
+    python: Annotated[
+        Path | None,
+        typer.Option(help="Python of an environment with a CPU build of vLLM; no container then.", show_default=False),
+    ] = None,
+    file: File = None,
+    sets: Sets = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Show on a real engine that each patch is needed and works: red without it, green with it.
+
+    Starts a reference target with none of the patches, then with the first, the first two, and so on. Each
+    start must fail with the message that the next patch mends, and the last must serve with exact counters.
+    """
+    from kit.config import load
+    from kit.errors import GateError, UsageError
+    from kit.rehearse import prove as proof
+    from kit.rehearse.scenarios import scenarios
+
+    deployment = load(file, sets)
+    if python is None:
+        raise UsageError("the container form is not there yet", hint="kit patches prove --python PATH")
+    bench = proof.process_bench(deployment, python, out.say)
+    seen = proof.prove(bench, scenarios(bench.plan), out.say)
+    report = proof.as_json(bench.plan, seen)
+    if json:
+        out.as_json(report)
+    else:
+        for entry in report["patches"]:
+            marks = ("red" if entry["red_without"] else "NOT red", "green" if entry["green_with"] else "NOT green")
+            out.data(f"{entry['id']:<28} {marks[0]} without it, {marks[1]} with it")
+    if report["verdict"] != "pass":
+        bad = [f"{item.scenario.title}: {item.cause}" for item in seen if not item.as_expected]
+        raise GateError(
+            f"{len(bad)} of {len(seen)} starts were not as expected", evidence=bad, hint="kit patches check"
+        )

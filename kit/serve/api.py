@@ -48,6 +48,16 @@ class Api:
             raise ApiError(f"GET {path}: status {reply.status_code}: {reply.text[:200]}")
         return reply
 
+    def post(self, path: str, body: dict[str, Any], timeout: float = 60) -> Any:
+        """POST JSON and return the JSON of the answer. Raises ApiError."""
+        try:
+            reply = self._session.post(self.base + path, json=body, timeout=timeout)
+            if reply.status_code != 200:
+                raise ApiError(f"POST {path}: status {reply.status_code}: {reply.text[:300]}")
+            return reply.json()
+        except requests.RequestException as error:  # no JSON is one of them too
+            raise ApiError(f"POST {path}: {_plain(error)}") from None
+
     def models(self) -> list[str]:
         """The names under which models are served."""
         try:

@@ -1,0 +1,87 @@
+"""The small deployment that stands for a large one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kit.config import Kit, load
+from kit.errors import UsageError
+from kit.patches import catalog
+from kit.rehearse.twin import WATCHER, form_for, recipe_for, twin, with_files
+
+TOP = Path(__file__).parents[3] / "kit.yaml"
+
+
+def production() -> Kit:
+    return load(TOP, []).kit
+
+
+def loaded(folder: Path, values: dict[str, Any]) -> Kit:
+    (folder / "kit.yaml").write_text(yaml.safe_dump(values))
+    return load(folder / "kit.yaml", []).kit
+
+
+def test_what_is_the_same_and_what_is_small(tmp_path: Path) -> None:
+    big = production()
+    small = loaded(tmp_path, twin(big, "kimi-k2.5", "vllm-cpu-rehearsal", port=1234, watcher=tmp_path))
+    assert small.engine.vllm == big.engine.vllm and small.engine.patches == big.engine.patches
+    assert small.model.served_name == big.model.served_name
+    assert small.speculative is not None and big.speculative is not None
+    assert small.speculative.method == big.speculative.method
+    assert small.speculative.num_speculative_tokens == big.speculative.num_speculative_tokens == 5
+    assert (small.model.reference, small.speculative.drafter.reference) == ("kimi-k2.5", "aux")
+    assert (small.engine.device, small.engine.image, small.gpus.count) == ("cpu", "vllm-cpu-rehearsal", 0)
+    assert (small.server.host, small.server.port) == ("127.0.0.1", 1234)
+    assert small.limits.restarts == 0
+    assert [mount.target for mount in small.mounts] == [WATCHER]
+    assert small.name == "kimi-k2-5-rehearsal"
+
+
+def test_a_long_name_stays_a_name(tmp_path: Path) -> None:
+    big = production().model_copy(update={"name": "a" * 29 + "-" + "b" * 10})
+    assert loaded(tmp_path, twin(big, "llama", "vllm-cpu", port=1, watcher=None)).name == "a" * 29 + "-rehearsal"
+
+
+def test_files_laid_over_go_around_the_entry_point_and_hide_bytecode(tmp_path: Path) -> None:
+    values = twin(production(), "kimi-k2.5", "vllm-cpu-rehearsal", port=1, watcher=None)
+    (tmp_path / "hidden").mkdir()
+    files = {"vllm/config/speculative.py": tmp_path / "0.py", "vllm/v1/spec_decode/eagle.py": tmp_path / "1.py"}
+    kit = loaded(tmp_path, with_files(values, "img:1", "/s", files))
+    assert (kit.engine.existing, kit.engine.image) == ("img:1", None)
+    assert {(m.target, Path(m.source).name, m.read_only) for m in kit.mounts} == {
+        ("/s/vllm/config/speculative.py", "0.py", True),
+        ("/s/vllm/v1/spec_decode/eagle.py", "1.py", True),
+        ("/s/vllm/config/__pycache__", "hidden", True),
+        ("/s/vllm/v1/spec_decode/__pycache__", "hidden", True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("model_type", "form"), [("kimi_k25", "kimi-k2.5"), ("deepseek_v3", "deepseek-v3"), ("llama", "llama")]
+)
+def test_the_form_of_a_target(model_type: str, form: str) -> None:
+    assert form_for(production(), model_type) == form
+
+
+def test_a_target_that_no_form_is_like() -> None:
+    with pytest.raises(UsageError, match="a target of type 'mamba'"):
+        form_for(production(), "mamba")
+    with pytest.raises(UsageError, match=r"/models/Kimi-K2\.5, which is not on this machine") as failed:
+        form_for(production(), None)
+    assert failed.value.hint == "kit rehearse --form kimi-k2.5|deepseek-v3|llama"
+
+
+def test_without_speculation_there_is_nothing_to_rehearse() -> None:
+    with pytest.raises(UsageError, match="nothing to rehearse"):
+        twin(production().model_copy(update={"speculative": None}), "llama", "vllm-cpu", port=1, watcher=None)
+
+
+@pytest.mark.parametrize(
+    ("vllm", "recipe"), [("0.16.0", "vllm-cpu-rehearsal"), ("0.20.0", "vllm-cpu"), ("0.32.0", "vllm-cpu")]
+)
+def test_the_image_of_the_twin(vllm: str, recipe: str) -> None:
+    assert recipe_for(vllm, catalog.rehearsal()) == recipe
