@@ -15,7 +15,7 @@ from kit.errors import EXIT_GOOD, EngineFailed, GateError, MissingError, UsageEr
 if TYPE_CHECKING:
     from kit.logs.host import Host
     from kit.logs.rules import Rule
-    from kit.logs.runs import Reader
+    from kit.logs.reader import Reader
 
 
 def command(arguments: list[str]) -> int:

@@ -9,37 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kit.logs import rules as ruling
 from kit.logs import signals
-from kit.logs.model import UNKNOWN, Failure, Line, Link, Owner, Raised
+from kit.logs.model import UNKNOWN, Failure, Line, Link, Owner
+from kit.logs.naming import Cause, company, hang_rule, head, named, rule_of
 from kit.logs.rules import Rule
-from kit.logs.runs import Run
-from kit.logs.tracebacks import causal
+from kit.logs.run import Run
 
 _QUOTED = re.compile(r"Worker failed with error '(?P<error>.*?)', please check", re.DOTALL)
-_INNER = re.compile(
-    r"ptxas fatal|nvcc fatal|\bfatal error: |: error: |command not found|cannot find -l|undefined reference"
-)
-_DETAIL = re.compile(r"^ {2}\S.*")
-_RAISED_ON_NEXT = re.compile(r"raised:\s*$")
 _DEPTH = {"worker": 3, "engine_core": 2, "api_server": 1, "container": 0, "none": 0}
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """The first cause of one run, named by a rule where one knows it; `basis` says how it was found."""
-
-    failure: Failure
-    owner: Owner
-    line: int | None
-    exception: str
-    stage: str
-    rule: Rule | None
-    basis: str
-    category: str = UNKNOWN
-    detail: str = ""
 
 
 def find(run: Run, rules: Sequence[Rule], *, complete: bool = True) -> Cause | None:
@@ -56,20 +36,16 @@ def find(run: Run, rules: Sequence[Rule], *, complete: bool = True) -> Cause | N
 
 def chain(run: Run, cause: Cause) -> list[Link]:
     """From the first cause to the last symptom: one link per process and message, in order."""
-    links = [Link(cause.owner.role, cause.line or 0, _head(cause.exception))]
-    seen = {(cause.owner.role, _head(cause.exception))}
+    links = [Link(cause.owner.role, cause.line or 0, head(cause.exception))]
+    seen = {(cause.owner.role, head(cause.exception))}
     for failure in sorted(run.failures, key=lambda f: f.line):
         if not failure.fatal or failure.line < (cause.line or 0) or failure.kind == "cut":
             continue
-        key = (failure.owner.role, _head(failure.exception))
+        key = (failure.owner.role, head(failure.exception))
         if key not in seen and failure.exception:
             seen.add(key)
-            links.append(Link(failure.owner.role, failure.line, _head(failure.exception)))
+            links.append(Link(failure.owner.role, failure.line, head(failure.exception)))
     return links[:12]
-
-
-def _head(text: str) -> str:
-    return text.split("\n", 1)[0][:300]
 
 
 # -- failures -------------------------------------------------------------------------------------------------------
@@ -87,22 +63,24 @@ def _failed(run: Run, rules: Sequence[Rule]) -> Cause | None:
         weak = _weak_before(root, failures, run, rules)
         if root.kind == "death" and weak:
             root = weak
-        return _named(root, run, rules, "first")
+        return named(root, run, rules, "first")
     if not any(f.blames in ("engine_core", "worker") for f in passed):
         return None
     deepest = max(passed, key=lambda f: (_DEPTH[f.blames or "none"], -f.line))
     weak = _weak_before(deepest, failures, run, rules)
     if weak is not None:
-        return _named(weak, run, rules, "weak")
+        return named(weak, run, rules, "weak")
     for failure in passed:
         if match := _QUOTED.search(failure.exception):
             told = replace(failure, exception=match["error"].strip(), owner=Owner("worker"), raised=None, trace=None)
-            return _named(told, run, rules, "quoted")
+            return named(told, run, rules, "quoted")
     return _silent(deepest, run, rules)
 
 
 def _survived(failure: Failure, run: Run, failures: list[Failure]) -> bool:
     """Whether the server went on all the same: it came up, or served, after this and nothing passed it on."""
+    if failure.line < run.banner_line and failure.kind != "usage":
+        return True  # of something else, before the server began
     if run.told is not None and run.ready is not None and failure.line > run.told:
         return not any(f.fatal and f.line < run.told for f in failures)
     if failure.kind in ("death", "cut") or signals.fatal_intro(failure.intro) or failure.blames:
@@ -122,7 +100,7 @@ def _weak_before(root: Failure, failures: list[Failure], run: Run, rules: Sequen
             continue
         if failure.level in ("WARNING", "INFO", "DEBUG"):
             continue
-        if failure.owner.role == role or (failure.owner.role == "none" and _rule(failure, run, rules)):
+        if failure.owner.role == role or (failure.owner.role == "none" and rule_of(failure, run, rules)):
             return failure
     return None
 
@@ -134,138 +112,20 @@ def _silent(news: Failure, run: Run, rules: Sequence[Rule]) -> Cause:
     silent = Failure("silent", Owner(role, None, last.owner.pid if last and last.owner else None), news.line,
                      news.exception, stage, news.trace, news.raised)  # fmt: skip
     doing = last.text if last else ""
-    rule = ruling.best(rules, doing, kind="silent", stage=stage, context=run.context())
+    rule = ruling.best(rules, doing, company(run, stage, "silent"))
     return Cause(silent, silent.owner, news.line, news.exception, stage, rule, "silent",
                  rule.category if rule else UNKNOWN, f"its last words: {doing[:160]}" if doing else "")  # fmt: skip
-
-
-# -- naming ---------------------------------------------------------------------------------------------------------
-
-
-def _rule(failure: Failure, run: Run, rules: Sequence[Rule]) -> Rule | None:
-    return ruling.best(rules, failure.exception, frames=_frames(failure), context=run.context(), stage=failure.stage,
-                       kind=failure.kind)  # fmt: skip
-
-
-def _frames(failure: Failure) -> str:
-    return "\n".join(f"{file} {function}" for file, function in failure.trace.frames) if failure.trace else ""
-
-
-def _named(failure: Failure, run: Run, rules: Sequence[Rule], basis: str) -> Cause:
-    """The cause with its name: the exception of the chain that a rule knows best, else the first of it."""
-    frames, context = _frames(failure), run.context()
-    chosen: tuple[int, int, Raised | None, Rule | None] | None = None
-    options: list[tuple[Raised | None, str]] = [(None, failure.exception)]
-    if failure.trace is not None and failure.trace.raised:
-        options = [(r, r.text) for r in causal(failure.trace) if r.name and not signals.passed_on(r.text)]
-        options = options or [(failure.raised, failure.exception)]
-    for at, (raised, text) in enumerate(options):
-        rule = ruling.best(rules, text, frames=frames, context=context, stage=failure.stage, kind=failure.kind)
-        score = (rule.rank if rule else 3, at)
-        if chosen is None or score < chosen[:2]:
-            chosen = (*score, raised, rule)
-    assert chosen is not None
-    _, _, raised, rule = chosen
-    line, exception = failure.line, failure.exception
-    if raised is not None:
-        line, exception = _place(raised), raised.text
-    owner = _who(failure, run)
-    cause = Cause(
-        failure, owner, line, exception[:1600], failure.stage, rule, basis, rule.category if rule else UNKNOWN
-    )
-    cause = _explained(cause, run, rules)
-    cause = _waited(cause, run, rules)
-    if cause.rule is not None and cause.rule.process and cause.rule.process != cause.owner.role:
-        who = cause.owner.role.replace("_", " ") + (f" rank {cause.owner.rank}" if cause.owner.rank is not None else "")
-        cause = replace(cause, owner=Owner(cause.rule.process), detail=cause.detail or f"it was the {who}")
-    return cause
-
-
-def _place(raised: Raised) -> int:
-    """The line of an exception's message that says most: pydantic and compilers put it below the first."""
-    lines = raised.message.split("\n")
-    for offset, number in enumerate(raised.more, start=1):
-        text = lines[offset] if offset < len(lines) else ""
-        if "validation error" in lines[0] and (_DETAIL.match(text)):
-            return number
-        if offset == 1 and _RAISED_ON_NEXT.search(lines[0]) and text.strip():
-            return number
-        if _INNER.search(text):
-            return number
-    return raised.line
-
-
-def _who(failure: Failure, run: Run) -> Owner:
-    """Whose failure it is when its line bears no name: the process reported dead next, or the next to fail."""
-    if failure.kind == "usage" and run.exit_codes:
-        return Owner("container")
-    if failure.owner.role != "none":
-        return failure.owner
-    later = [f for f in run.failures if f.line > failure.line and f.fatal]
-    for other in later:
-        if other.kind == "death":
-            return other.owner
-    for other in later:
-        if other.blames in ("worker", "engine_core"):
-            return Owner(other.blames)
-        if other.owner.role != "none":
-            return other.owner
-    return failure.owner
-
-
-def _explained(cause: Cause, run: Run, rules: Sequence[Rule]) -> Cause:
-    """An earlier line, perhaps no error at all, that a rule knows as the reason of this failure."""
-    context = [*run.early_notices, *run.notices]
-    for rule in rules:
-        if not rule.explains or not any(ruling.holds(p, cause.exception) for p in rule.explains):
-            continue
-        for line in context:
-            if line.number < (cause.line or 0) and ruling.applies(
-                rule, line.text, stage=cause.stage, context=run.arguments
-            ):
-                owner = line.owner if line.owner and line.owner.role == "worker" else cause.owner
-                both = f"{line.text[:800].strip()}\n{cause.exception}"
-                return replace(
-                    cause, line=line.number, exception=both[:1600], rule=rule, owner=owner, category=rule.category
-                )
-    return cause
-
-
-def _waited(cause: Cause, run: Run, rules: Sequence[Rule]) -> Cause:
-    """A time-out after notices of waiting: the first notice is where the hang began, in a worker."""
-    hang = run.hang_first
-    if (
-        hang is None
-        or hang.number > (cause.line or 0)
-        or not re.search(r"time(?:d )?out|Timeout", cause.exception, re.I)
-    ):
-        return cause
-    rule = _hang_rule(run, rules, cause.stage) or cause.rule
-    return replace(
-        cause,
-        line=hang.number,
-        exception=f"{hang.text[:200].strip()} ... {_head(cause.exception)}",
-        owner=Owner("worker"),
-        rule=rule,
-        category=rule.category if rule else UNKNOWN,
-        basis="hang",
-    )
 
 
 # -- no failure was printed -----------------------------------------------------------------------------------------
 
 
-def _hang_rule(run: Run, rules: Sequence[Rule], stage: str) -> Rule | None:
-    doing = f"after: {run.before_hang.text[:400]}" if run.before_hang else ""
-    return ruling.best(rules, doing, kind="hang", stage=stage, context=run.context())
-
-
 def _serverwide(run: Run, rules: Sequence[Rule]) -> Cause | None:
     """A failure the server survives that makes every request fail, where a rule says so."""
     for failure in sorted(run.failures, key=lambda f: f.line):
-        rule = _rule(failure, run, rules)
+        rule = rule_of(failure, run, rules)
         if rule is not None and rule.serverwide:
-            return _named(failure, run, rules, "first")
+            return named(failure, run, rules, "first")
     return None
 
 
@@ -274,7 +134,7 @@ def _hung(run: Run, rules: Sequence[Rule]) -> Cause | None:
     if hang is None or run.hang_count < 3 or run.stopped is not None:
         return None
     failure = Failure("hang", Owner("worker"), hang.number, hang.text[:400].strip(), run.stage)
-    rule = _hang_rule(run, rules, run.stage)
+    rule = hang_rule(run, rules, run.stage)
     return Cause(failure, failure.owner, hang.number, failure.exception, run.stage, rule, "hang",
                  rule.category if rule else UNKNOWN)  # fmt: skip
 
@@ -298,7 +158,7 @@ def _ended(run: Run, rules: Sequence[Rule], complete: bool) -> Cause | None:
 
 def _wordless(run: Run, rules: Sequence[Rule], line: int | None, text: str, owner: Owner) -> Cause:
     failure = Failure("ended", owner, line or run.last_line, text, run.stage)
-    rule = ruling.best(rules, text, kind="ended", stage=run.stage, context=run.context())
+    rule = ruling.best(rules, text, company(run, run.stage, "ended"))
     return Cause(failure, owner, line, text, run.stage, rule, "ended", rule.category if rule else UNKNOWN)
 
 
@@ -309,7 +169,7 @@ def _degraded(run: Run, rules: Sequence[Rule]) -> Cause | None:
         return None
     sample, why = found
     failure = Failure("acceptance", Owner("none"), sample.line, sample.text.strip(), "serving")
-    rule = ruling.best(rules, failure.exception, kind="acceptance", stage="serving", context=run.context())
+    rule = ruling.best(rules, failure.exception, company(run, "serving", "acceptance"))
     return Cause(failure, failure.owner, sample.line, failure.exception, "serving", rule, "acceptance",
                  rule.category if rule else UNKNOWN, why)  # fmt: skip
 

@@ -6,7 +6,7 @@ answers without a rule, on all others with them. They are smoothed as (right + 1
 
 from __future__ import annotations
 
-from kit.logs.causes import Cause
+from kit.logs.naming import Cause
 
 # (how the cause was found, rank of the rule or None) -> share of answers whose category was right
 MEASURED: dict[tuple[str, int | None], float] = {}

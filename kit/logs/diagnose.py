@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kit.logs import causes, host, inputs, windows
-from kit.logs.causes import Cause
 from kit.logs.confidence import confidence
 from kit.logs.host import Host
 from kit.logs.model import HEALTHY, Diagnosis, Link, Quote, RootCause
+from kit.logs.naming import Cause
+from kit.logs.reader import Reader
 from kit.logs.reading import Splitter
 from kit.logs.rules import Rule, load
-from kit.logs.runs import Reader, Run
+from kit.logs.run import Run
 
 
 def diagnose_file(

@@ -9,9 +9,9 @@ from kit.logs import causes
 from kit.logs.diagnose import conclude
 from kit.logs.host import ContainerState, Host
 from kit.logs.model import Diagnosis
+from kit.logs.reader import Reader
 from kit.logs.reading import Splitter
 from kit.logs.rules import Rule, load
-from kit.logs.runs import Reader
 
 # How long a fatal line may wait for the rest of its traceback and for what explains it, seconds.
 GRACE = 1.0

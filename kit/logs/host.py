@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kit.logs import rules as ruling
-from kit.logs.causes import Cause
 from kit.logs.model import UNKNOWN, Failure, Owner, Quote
-from kit.logs.rules import Rule
-from kit.logs.runs import Run
+from kit.logs.naming import Cause
+from kit.logs.rules import Company, Rule
+from kit.logs.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _as(kind: str, cause: Cause | None, run: Run, rules: Sequence[Rule]) -> Caus
     if cause is None:
         failure = Failure("death", Owner("container"), run.last_line, "", run.stage)
         cause = Cause(failure, failure.owner, None, "", run.stage, None, "host")
-    rule = ruling.best(rules, text, kind="death", stage=cause.stage)
+    rule = ruling.best(rules, text, Company(stage=cause.stage, kind="death"))
     return replace(cause, rule=rule, category=rule.category if rule else UNKNOWN, basis="host")
 
 

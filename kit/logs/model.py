@@ -80,6 +80,7 @@ class Trace:
     level: str | None = None
     where: str | None = None
     cut: bool = False
+    failure: Failure | None = None
 
     @property
     def frames(self) -> list[tuple[str, str]]:

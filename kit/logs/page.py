@@ -64,7 +64,8 @@ def _fields() -> str:
     about = inspect.cleandoc(Rule.__doc__ or "").split("\n", 2)[2]
     names = ", ".join(f"`{f.name}`" for f in dataclasses.fields(Rule))
     return (
-        f"Fields: {names}. In a pattern `*` stands for any characters; everything else is taken as it is.\n\n{about}\n\n"
+        f"Fields: {names}. In a pattern `*` stands for any characters; everything else is taken as it is.\n\n"
+        f"{about}\n\n"
         f"Stages: {', '.join(f'`{s}`' for s in STAGES)}.\n"
     )
 

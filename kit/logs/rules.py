@@ -24,10 +24,12 @@ class Rule:
     """One log signature.
 
     `match`: any of these patterns in the failure's text. `all`: every one of these, anywhere in the text or
-    the frames. `frames`: any of these in the "file function" lines of the traceback. `context`: any of these
-    among the notable lines of the run. `absent`: none of these in the text. `stage`: one of these.
-    `explains`: patterns of a later failure that this line is the cause of (then the line may be an INFO).
-    `rank`: 0 a decisive text, 1 a typical one, 2 a general one by type, place and stage.
+    the frames. `frames`: any of these in the "file function" lines of the traceback; `inner`: in its last five.
+    `context`: any of these among the notable lines of the run. `absent`: none of these in the text. `stage`: one of
+    these. `versions`: the releases of vLLM it is about (">=0.15,<0.18"), where the log names one. `explains`: patterns
+    of a later failure that this line is the cause of (then the line may be an INFO). `process`: whose failure it
+    counts as, where the line says otherwise. `rank`: 0 a decisive text, 1 a typical one, 2 a general one by type,
+    place and stage.
     """
 
     id: str
@@ -37,11 +39,13 @@ class Rule:
     match: tuple[str, ...] = ()
     all: tuple[str, ...] = ()
     frames: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     stage: tuple[str, ...] = ()
     kind: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
+    versions: str | None = None
     process: str | None = None
     serverwide: bool = False
     rank: int = 1
@@ -64,24 +68,51 @@ def _any(patterns: Sequence[str], text: str) -> bool:
     return any(holds(pattern, text) for pattern in patterns)
 
 
-def applies(rule: Rule, text: str, *, frames: str = "", context: str = "", stage: str = "", kind: str = "") -> bool:
+@dataclass(frozen=True, slots=True)
+class Company:
+    """What stands around a failure's text: frames (one "file function" a line), notable lines, stage, kind, release."""
+
+    frames: str = ""
+    context: str = ""
+    stage: str = ""
+    kind: str = ""
+    version: str | None = None
+
+    @property
+    def inner(self) -> str:
+        return "\n".join(self.frames.split("\n")[-5:])
+
+
+def applies(rule: Rule, text: str, company: Company) -> bool:
     """Whether a rule knows this failure: its text, the frames that led to it, and its company."""
     return (
         (not rule.match or _any(rule.match, text))
-        and (not rule.kind or kind in rule.kind)
-        and (not rule.stage or stage in rule.stage)
-        and (not rule.frames or _any(rule.frames, frames))
-        and (not rule.context or _any(rule.context, context))
+        and (not rule.kind or company.kind in rule.kind)
+        and (not rule.stage or company.stage in rule.stage)
+        and (not rule.frames or _any(rule.frames, company.frames))
+        and (not rule.inner or _any(rule.inner, company.inner))
+        and (not rule.context or _any(rule.context, company.context))
         and not (rule.absent and _any(rule.absent, text))
-        and all(holds(pattern, text) or holds(pattern, frames) for pattern in rule.all)
+        and all(holds(pattern, text) or holds(pattern, company.frames) for pattern in rule.all)
+        and (not rule.versions or company.version is None or _within(company.version, rule.versions))
     )
 
 
-def best(rules: Iterable[Rule], text: str, **company: str) -> Rule | None:
+def _within(version: str, versions: str) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(version).base_version in SpecifierSet(versions)
+    except (InvalidVersion, InvalidSpecifier):
+        return True
+
+
+def best(rules: Iterable[Rule], text: str, company: Company) -> Rule | None:
     """The rule that fits best: lowest rank first, then the order of the files."""
     found: Rule | None = None
     for rule in rules:
-        if (found is None or rule.rank < found.rank) and not rule.explains and applies(rule, text, **company):
+        if (found is None or rule.rank < found.rank) and not rule.explains and applies(rule, text, company):
             found = rule
     return found
 
@@ -115,8 +146,8 @@ def read(path: Path) -> list[Rule]:
     return [_rule(entry, path) for entry in data.get("rule", [])]
 
 
-_LISTS = ("remedy", "match", "all", "frames", "context", "absent", "stage", "kind", "explains")
-_TEXTS = ("id", "category", "cause", "process")
+_LISTS = ("remedy", "match", "all", "frames", "inner", "context", "absent", "stage", "kind", "explains")
+_TEXTS = ("id", "category", "cause", "process", "versions")
 _FOR_TESTS = ("example", "near_miss", "note")
 
 
@@ -153,6 +184,6 @@ def _rule(entry: dict[str, Any], path: Path) -> Rule:
         raise fail(f"no such process {values['process']!r}")
     if bad := [s for s in values.get("stage", ()) if s not in STAGES]:
         raise fail(f"no such stage {bad[0]!r}")
-    if not any(values.get(key) for key in ("match", "all", "frames", "kind")):
-        raise fail("it knows no text: match, all, frames or kind is needed")
+    if not any(values.get(key) for key in ("match", "all", "frames", "inner", "kind")):
+        raise fail("it knows no text: match, all, frames, inner or kind is needed")
     return Rule(**values)

@@ -46,6 +46,11 @@ class Builder:
         self._foreign = 0
         self._header = 0
 
+    @property
+    def told(self) -> int:
+        """How many exceptions the traceback under way has named."""
+        return len(self.trace.raised) if self.trace else 0
+
     def feed(self, line: Line) -> tuple[bool, Trace | None]:
         """Take a line. Returns whether it belongs to a traceback, and the trace it ended, if any."""
         text = line.text

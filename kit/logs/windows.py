@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit import proc
+from kit.logs.reader import Reader
 from kit.logs.reading import Splitter
-from kit.logs.runs import Reader
 
 # A log up to this size is read whole.
 SMALL = 6 << 20
 _BLOCK = 1 << 18
 _TAIL = 1 << 20
 _HEAD = 1 << 18
+_BEFORE = 4096
 _GROW = 8
 _STARTS = 48
 _SAMPLES = 96
@@ -56,8 +57,9 @@ def _count(path: Path, first: int, last: int) -> bytes:
     newlines: list[int] = []
     starts: list[int] = []
     with path.open("rb", buffering=0) as handle:
-        handle.seek(first * _BLOCK)
-        kept = 0  # the end of the block before, so that a mark across two blocks is seen
+        kept = 64 if first else 0  # the end of the block before, so that a mark across two blocks is seen
+        handle.seek(first * _BLOCK - kept)
+        handle.readinto(view[:kept])
         for block in range(first, last):
             got = handle.readinto(view[64 : 64 + _BLOCK]) or 0
             newlines.append(buffer.count(b"\n", 64, 64 + got))
@@ -84,60 +86,57 @@ def read(path: Path, settled: Callable[[Reader, int], bool]) -> Reader:
     """Read what matters of a long log. `settled(reader, line)` says whether the end, read from `line` on, suffices."""
     map_ = survey(path)
     tail = _TAIL
-    while True:
-        spans = _spans(map_, tail)
-        reader, first = _feed(path, map_, spans)
-        if tail >= map_.size or settled(reader, first):
-            return reader
-        tail *= _GROW
+    with path.open("rb", buffering=0) as handle:
+        while True:
+            reader, first = _feed(handle.fileno(), map_, tail)
+            if tail >= map_.size or settled(reader, first):
+                return reader
+            tail *= _GROW
 
 
 def _spans(map_: Survey, tail: int) -> list[tuple[int, int]]:
-    """Parts of the file to read, in order, apart from one another."""
-    wanted = [
-        (0, _HEAD),
-        *((max(0, s - 4096), s + _HEAD) for s in map_.starts[-_STARTS:]),
-        (map_.size - tail, map_.size),
-    ]
-    begin, end = (map_.starts[-1] if map_.starts else 0), map_.size - tail
-    if end - begin > _SAMPLES * _BLOCK:
-        wanted += [(begin + (end - begin) * i // _SAMPLES, -1) for i in range(_SAMPLES)]
+    """Parts of the file to read through, in order and apart from one another."""
+    wanted = [(0, _HEAD), *((s - _BEFORE, s + _HEAD) for s in map_.starts[-_STARTS:]), (map_.size - tail, map_.size)]
     spans: list[tuple[int, int]] = []
     for start, stop in sorted(wanted):
         start, stop = max(0, start), min(stop, map_.size)
-        if stop < 0:  # a sample: it is looked for, not read through
-            if not spans or start >= spans[-1][1]:
-                spans.append((start, -start - 1))
-        elif spans and spans[-1][1] >= start:
+        if spans and spans[-1][1] >= start:
             spans[-1] = (spans[-1][0], max(spans[-1][1], stop))
         else:
             spans.append((start, stop))
     return spans
 
 
-def _feed(path: Path, map_: Survey, spans: list[tuple[int, int]]) -> tuple[Reader, int]:
-    """Feed the spans to a new reader; also the first line of the last span."""
+def _samples(map_: Survey, spans: list[tuple[int, int]]) -> list[int]:
+    """Where to look for a line about acceptance: evenly spread over what is not read of the last run."""
+    begin, end = (map_.starts[-1] if map_.starts else 0), spans[-1][0]
+    step = max(_BLOCK, (end - begin) // _SAMPLES)
+    return [at for at in range(begin, end, step) if not any(start <= at < stop for start, stop in spans)]
+
+
+def _feed(fd: int, map_: Survey, tail: int) -> tuple[Reader, int]:
+    """Feed a new reader with the spans and samples; also the number of the first line of the last span."""
     reader, first = Reader(), 1
-    with path.open("rb", buffering=0) as handle:
-        for start, stop in spans:
-            if stop < 0:
-                _sample(handle.fileno(), map_, start, reader)
-                continue
-            offset = _line_start(handle.fileno(), start)
-            first = _number(handle.fileno(), map_, offset)
-            if first > 1:
-                reader.gap()
-            splitter = Splitter(first - 1)
-            while offset < stop and (chunk := os.pread(handle.fileno(), min(_BLOCK, stop - offset), offset)):
-                for number, text in splitter.feed(chunk):
-                    reader.feed(number, text)
-                offset += len(chunk)
-            if stop == map_.size:
-                for number, text in splitter.finish():
-                    reader.feed(number, text)
-    reader.run_count += max(0, len(_apart(map_.starts)) - _STARTS)
-    reader.lines = sum(map_.newlines) + (os.pread(os.open(path, os.O_RDONLY), 1, map_.size - 1) != b"\n")
+    spans = _spans(map_, tail)
+    for start, stop in sorted([*spans, *((at, -1) for at in _samples(map_, spans))]):
+        if stop < 0:
+            _sample(fd, map_, start, reader)
+            continue
+        offset = _line_start(fd, start)
+        first = _number(fd, map_, offset)
+        if first > 1:
+            reader.gap()
+        splitter = Splitter(first - 1)
+        while offset < stop and (chunk := os.pread(fd, min(_BLOCK, stop - offset), offset)):
+            for number, text in splitter.feed(chunk):
+                reader.feed(number, text)
+            offset += len(chunk)
+        if stop == map_.size:
+            for number, text in splitter.finish():
+                reader.feed(number, text)
     reader.finish()
+    reader.run_count += max(0, len(_apart(map_.starts)) - _STARTS)
+    reader.lines = sum(map_.newlines) + (os.pread(fd, 1, map_.size - 1) != b"\n")
     return reader, first
 
 
@@ -145,16 +144,19 @@ def _apart(starts: list[int]) -> list[int]:
     """One offset per run: a run announces itself twice within a few lines."""
     kept: list[int] = []
     for start in starts:
-        if not kept or start - kept[-1] > 16_384:
+        if not kept or start - kept[-1] > _HEAD // 16:
             kept.append(start)
     return kept
 
 
 def _sample(fd: int, map_: Survey, start: int, reader: Reader) -> None:
+    """Feed the first whole line about acceptance after `start`, if one is near."""
     block = os.pread(fd, _BLOCK, start)
     at = block.find(_ACCEPTANCE)
-    begin, end = block.rfind(b"\n", 0, max(at, 0)) + 1, block.find(b"\n", max(at, 0))
-    if at >= 0 and begin > 0 and end > 0:
+    if at < 0:
+        return
+    begin, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
+    if begin > 0 and end > 0:
         reader.gap()
         reader.feed(_number(fd, map_, start + begin), block[begin:end].decode("utf-8", "replace"))
 
@@ -163,8 +165,7 @@ def _line_start(fd: int, offset: int) -> int:
     """The first beginning of a line at or after `offset`; `offset` itself inside a line without an end nearby."""
     if offset == 0:
         return 0
-    near = os.pread(fd, _BLOCK, offset - 1)
-    at = near.find(b"\n")
+    at = os.pread(fd, _BLOCK, offset - 1).find(b"\n")
     return offset + at if at >= 0 else offset
 
 

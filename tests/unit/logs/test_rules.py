@@ -1,5 +1,6 @@
 """Every rule knows its examples and leaves its near misses to others."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -15,7 +16,11 @@ ENTRIES = {e["id"]: e for f in sorted(HOME.glob("*.toml")) for e in tomllib.load
 
 def as_log(text: str, stage: str) -> list[str]:
     """A whole log around an example that is only the text of an exception, raised where `stage` says."""
-    if "\n(" in f"\n{text}" or "Traceback" in text or text.startswith(("\n", "vllm serve:", "api_server.py:")):
+    if (
+        re.search(r"^\(\w+(?: \w+=\d+)? pid=", text, re.MULTILINE)
+        or "Traceback" in text
+        or text.startswith(("\n", "vllm serve:", "api_server.py:"))
+    ):
         return text.strip("\n").split("\n")
     code = {
         "config": ("APIServer", "vllm/engine/arg_utils.py", "create_engine_config"),

@@ -5,61 +5,15 @@ Holds a bounded amount for a log of any length. No judgement here: `causes` judg
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
-
-from kit.logs import signals
-from kit.logs.acceptance import Acceptance
+from kit.logs import frames, signals
 from kit.logs.model import Failure, Line, Owner, Trace
 from kit.logs.prefixes import Names
+from kit.logs.run import Run
 from kit.logs.tracebacks import BEGIN, Builder
 
 _NONE = Owner("none")
-_MOST_FAILURES = 400
-_MOST_NOTICES = 400
 _MOST_RUNS = 256
 _STREAMS = 256
-
-
-@dataclass(slots=True)
-class Run:
-    """One start of the server and all that followed until the next."""
-
-    number: int
-    first_line: int
-    last_line: int = 0
-    version: str | None = None
-    arguments: str = ""
-    banner_pid: int | None = None
-    has_banner: bool = False
-    engine_up: bool = False
-    ready: int | None = None
-    served: int | None = None
-    stopping: int | None = None
-    told: int | None = None
-    stopped: int | None = None
-    over: bool = False
-    stage: str = "config"
-    stages: dict[str, str] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
-    notices: deque[Line] = field(default_factory=lambda: deque(maxlen=_MOST_NOTICES))
-    early_notices: list[Line] = field(default_factory=list)
-    hang_first: Line | None = None
-    hang_count: int = 0
-    before_hang: Line | None = None
-    last_work: Line | None = None
-    exit_codes: list[tuple[int, str, int]] = field(default_factory=list)
-    acceptance: Acceptance = field(default_factory=Acceptance)
-    roles: dict[str, Line] = field(default_factory=dict)
-    last_lines: deque[Line] = field(default_factory=lambda: deque(maxlen=6))
-    gap: bool = False
-    alive: int | None = None
-
-    def context(self) -> str:
-        """The notable lines of the run, as one text for rules to look into."""
-        return "\n".join(
-            [self.arguments, *(n.text[:400] for n in self.early_notices), *(n.text[:400] for n in self.notices)]
-        )
 
 
 class Reader:
@@ -170,6 +124,7 @@ class Reader:
         if match:
             run.version = run.version or match["old"] or match["new"] or match["engine"]
         if not usage and not engine:
+            run.banner_line = run.banner_line or line.number
             run.has_banner, run.banner_pid = True, pid
         if signals.ARGUMENTS.search(text):
             run.arguments = text[:4000]
@@ -200,11 +155,13 @@ class Reader:
         builder = self._builder(line)
         if builder.state == "idle" and builder is self._bare and BEGIN in line.text:
             builder.intro = self._last.text[:400]
-        was = builder.state
+        was, told = builder.state, builder.told
         taken, trace = builder.feed(line)
         self._active += (builder.state != "idle") - (was != "idle")
         if trace is not None:
             self._trace(trace)
+        elif builder.trace is not None and builder.told != told:
+            self._trace(builder.trace)  # at once: what comes next may take long, or be much
         return taken
 
     def _close(self) -> None:
@@ -216,10 +173,10 @@ class Reader:
 
     def _trace(self, trace: Trace) -> None:
         run = self.run
-        owner = trace.owner if trace.owner.role != "none" else _by_frames(trace)
+        owner = trace.owner if trace.owner.role != "none" else frames.owner_of(trace)
         last = trace.raised[-1] if trace.raised else None
         text = last.text if last else ""
-        stage = _stage(trace, run.stages.get(owner.role) or run.stage)
+        stage = frames.stage_of(trace, run.stages.get(owner.role) or run.stage)
         blames = None
         if trace.raised and all(signals.passed_on(r.text) for r in trace.raised if r.name):
             blames = signals.passed_on(text)
@@ -235,19 +192,22 @@ class Reader:
         if blames == "none":
             fatal = False
         line = last.line if last else trace.start
-        self._add(Failure(kind, owner, line, text, stage, trace, last, blames, fatal, trace.level, intro))
+        told = trace.failure
+        if told is None:
+            told = trace.failure = Failure(kind, owner, line, text, stage, trace, fatal=fatal)
+            run.add(told)
+        told.kind, told.owner, told.line, told.exception, told.stage = kind, owner, line, text, stage
+        told.raised, told.blames, told.fatal, told.level, told.intro = last, blames, fatal, trace.level, intro
+        self._over(told)
 
     def _add(self, failure: Failure) -> None:
-        run = self.run
-        if len(run.failures) < _MOST_FAILURES:
-            run.failures.append(failure)
-        if (
-            failure.fatal
-            and failure.owner.role == "api_server"
-            and failure.level is None
-            and failure.kind == "exception"
-        ):
-            run.over = True
+        self.run.add(failure)
+        self._over(failure)
+
+    def _over(self, failure: Failure) -> None:
+        """An uncaught exception of the API server ends the run: what a new start prints belongs to the next."""
+        if failure.fatal and failure.owner.role == "api_server" and failure.level is None:
+            self.run.over = self.run.over or failure.kind == "exception"
 
     # -- single lines -------------------------------------------------------------------------------------------
 
@@ -364,60 +324,3 @@ class Reader:
                               blames=signals.passed_on(text), fatal=signals.passed_on(text) is not None))  # fmt: skip
         elif line.level in ("ERROR", "CRITICAL") and (blames := signals.passed_on(text)):
             self._add(Failure("notice", owner, line.number, text[:1500], run.stage, blames=blames, level=line.level))
-
-
-_ENGINE_FILES = (
-    "v1/engine/core.py",
-    "engine/llm_engine.py",
-    "engine/async_llm_engine.py",
-    "engine/multiprocessing/engine.py",
-    "/model_executor/",
-    "/v1/worker/",
-    "vllm/worker/",
-    "vllm/executor/",
-    "/v1/executor/",
-)
-
-
-def _by_frames(trace: Trace) -> Owner:
-    """The process of an unprefixed traceback, by the code it ran and the line before it."""
-    rank = trace.owner.rank
-    if "Process VllmWorker" in trace.intro or "Process Worker" in trace.intro:
-        return Owner("worker", rank)
-    if "Process EngineCore" in trace.intro or "Process SpawnProcess" in trace.intro:
-        return Owner("engine_core", rank)
-    files = [file for file, _ in trace.frames]
-    functions = {function for _, function in trace.frames}
-    if functions & {"worker_main", "worker_busy_loop", "_run_worker_process"}:
-        return Owner("worker", rank)
-    joined = "\n".join(files)
-    if "core_client.py" in joined and "v1/engine/core.py" not in joined:
-        return Owner("api_server", rank)
-    if any(mark in joined for mark in _ENGINE_FILES) and "import_module" not in functions:
-        return Owner("engine_core", rank)
-    return Owner("api_server" if "vllm" in joined or not files else "none", rank)
-
-
-_DRAFTING = ("spec_decode", "eagle", "medusa", "_mtp", "mtp.py", "proposer", "drafter", "dflash", "draft_model")
-
-
-def _stage(trace: Trace, stage: str) -> str:
-    """The stage a traceback stands in: what its frames were doing, else what the log last announced."""
-    drafting = any(mark in file or mark in function for file, function in trace.frames for mark in _DRAFTING)
-    functions = {function for _, function in trace.frames}
-    if functions & {"load_model", "load_weights", "get_model", "initialize_model"}:
-        return "draft-load" if drafting else "load"
-    if functions & {"capture_model", "compile_or_warm_up_model", "profile_run", "_dummy_run", "warmup_model"}:
-        return "warmup"
-    if functions & {
-        "_initialize_kv_caches",
-        "initialize_kv_cache",
-        "get_kv_cache_configs",
-        "determine_available_memory",
-    }:
-        return "kv-cache"
-    if functions & {"create_engine_config", "build_async_engine_client_from_engine_args", "create_model_config"}:
-        return "config" if not functions & {"make_async_mp_client", "launch_core_engines"} else stage
-    if functions & {"run_busy_loop", "execute_model", "_process_engine_step"}:
-        return "serving"
-    return stage

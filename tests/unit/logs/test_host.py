@@ -1,0 +1,79 @@
+"""The host's evidence, joined to what the log says."""
+
+import pytest
+
+from kit.logs import Diagnosis, conclude
+from kit.logs.host import ContainerState, Host
+from kit.logs.reader import Reader
+from kit.logs.rules import load
+from tests.unit.logs.lines import API, BANNER, ENGINE, READY, START_FAILED, core_error, trace
+
+RULES = load()
+OOM = "Nov 29 14:00:00 box kernel: Memory cgroup out of memory: Killed process 7 (VLLM::EngineCor) total-vm:92341232kB"
+SEGFAULT = (
+    "Nov 29 14:00:00 box kernel: VLLM::EngineCor[7]: segfault at 0 ip 00007f sp 00007f error 4 in libtorch_cpu.so"
+)
+XID = "Nov 29 14:00:00 box kernel: NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus."
+OTHERS = "Nov 29 14:00:00 box kernel: Out of memory: Killed process 99 (firefox) total-vm:92341232kB"
+
+
+def diagnose(host: Host, *lines: str) -> Diagnosis:
+    reader = Reader()
+    for number, line in enumerate(lines, start=1):
+        reader.feed(number, line)
+    reader.finish()
+    return conclude(reader, RULES, beside=host)
+
+
+SILENT = (BANNER, ENGINE, *trace(API, START_FAILED))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "category"), [(OOM, "host-oom-kill"), (SEGFAULT, "native-crash"), (XID, "gpu-hardware")]
+)
+def test_the_kernel_names_what_a_silent_death_was(kernel: str, category: str) -> None:
+    found = diagnose(Host(kernel=(kernel,)), *SILENT)
+    assert found.root_cause is not None and (found.root_cause.category, found.root_cause.process) == (
+        category,
+        "engine_core",
+    )
+    assert any(kernel in quote.text for quote in found.evidence)
+
+
+def test_other_processes_kills_are_none_of_ours() -> None:
+    found = diagnose(Host(kernel=(OTHERS,)), *SILENT)
+    assert not any("firefox" in quote.text for quote in found.evidence)
+
+
+def test_an_exception_is_not_talked_over() -> None:
+    found = diagnose(Host(kernel=(OOM,)), BANNER, ENGINE, *core_error("KeyError: 'w.weight'"))
+    assert found.root_cause is not None and found.root_cause.exception == "KeyError: 'w.weight'"
+
+
+def test_a_running_container_whose_log_ends_in_the_start_is_still_starting() -> None:
+    found = diagnose(Host(ContainerState(running=True)), BANNER, ENGINE)
+    assert (found.verdict, found.notes) == ("healthy", ("the container is running: the server is still starting",))
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "category"),
+    [
+        (ContainerState(False, 137, oom_killed=True), "failed", "host-oom-kill"),
+        (ContainerState(False, 139), "failed", "native-crash"),
+        (ContainerState(False, 1), "failed", "unknown"),
+        (ContainerState(False, 0), "healthy", None),
+        (ContainerState(False, 143), "healthy", None),
+    ],
+)
+def test_the_state_of_the_container_tells_an_end_that_the_log_does_not(
+    state: ContainerState, verdict: str, category: str | None
+) -> None:
+    found = diagnose(Host(state), BANNER, ENGINE, READY)
+    assert (found.verdict, found.root_cause.category if found.root_cause else None) == (verdict, category)
+
+
+def test_a_full_disk_is_noted() -> None:
+    assert (
+        "/dev/shm has 1 MiB free"
+        in diagnose(Host(free=(("/dev/shm", 1 << 20), ("/tmp", 1 << 40))), BANNER, ENGINE, READY).notes
+    )
