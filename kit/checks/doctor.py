@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +16,9 @@ from kit.checks.run import SCHEMA, Result, run, verdict
 from kit.checks.show import advice_lines, lines, summary
 from kit.cli import out
 from kit.config import Deployment
-from kit.errors import EXIT_GOOD, GateError
+from kit.errors import EXIT_GOOD, GateError, MissingError
+
+MISSING = ("docker.answers", "docker.gpu-access", "gpu.driver-answers", "gpu.present", "image.present", "config.mounts")
 
 
 def doctor(
@@ -50,20 +52,28 @@ def doctor(
     return GateError.exit_code if verdict(results) == "fail" else EXIT_GOOD
 
 
-def preflight(deployment: Deployment, ignore: Sequence[str] = ()) -> list[Result]:
-    """The checks of `kit up`, run before anything is started. Raises GateError when one fails."""
+def preflight(deployment: Deployment, say: Callable[[str], None], ignore: Sequence[str] = ()) -> None:
+    """The checks of `kit up`, run before anything is started.
+
+    Raises MissingError when what is missing fails a check (a GPU, an engine), GateError when another fails. The tiny
+    reference models load in seconds: what fails of their files is only said, so that the engine's own words follow.
+    """
     facts, wanted = Facts(deployment), chosen(ignore=ignore)
     facts.begin({name.partition(".")[0] for name in wanted})
     results = run(wanted, facts)
     keep(facts, results)
     failed = [result for result in results if result.answer.status == "fail"]
+    if deployment.kit.model.reference:
+        for result in [r for r in failed if r.check.family() in ("model", "drafter")]:
+            say(f"doctor: {result.check.id}: {result.answer.found}")
+            failed.remove(result)
     if failed:
-        raise GateError(
+        kind = MissingError if failed[0].check.id in MISSING else GateError
+        raise kind(
             f"{len(failed)} check{'' if len(failed) == 1 else 's'} failed; nothing was started",
             evidence=[f"{r.check.id}: {r.answer.found} (want: {r.answer.want or r.check.title})" for r in failed],
             hint=failed[0].answer.fix or f"kit doctor --select {failed[0].check.id}",
         )
-    return results
 
 
 def document(deployment: Deployment, results: Sequence[Result]) -> dict[str, Any]:

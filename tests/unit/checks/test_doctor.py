@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from kit.checks.doctor import preflight
 from kit.checks.facts import Facts
 from kit.checks.run import run
 from kit.config import load
+from kit.errors import GateError, MissingError
 from tests.standin import standin
 
 ROOT = Path(__file__).parents[3]
@@ -113,3 +115,25 @@ def test_an_unknown_check_is_a_wrong_usage(production):
         text=True,
     )
     assert (done.returncode, "did you mean gpu?" in done.stderr) == (2, True)
+
+
+def test_the_preflight_of_a_gpu_deployment_without_gpus_is_something_missing(production, tmp_path, monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    with pytest.raises(MissingError) as missing:
+        preflight(load(production), print, ignore=["config", "host", "docker", "image", "model", "drafter"])
+    assert any("this machine has no GPU that answers" in line for line in missing.value.evidence)
+
+
+def test_the_preflight_of_a_faulty_box_is_a_failed_gate(machine, production):
+    machine("fault-mig-on-one")
+    with pytest.raises(GateError) as failed:
+        preflight(load(production), print, ignore=["config", "host", "docker", "image", "model", "drafter"])
+    assert failed.value.evidence == [
+        "gpu.mig-off: GPU 4: MIG is on (want: MIG off: tensor parallelism needs whole cards)"
+    ]
+    assert failed.value.hint == "sudo nvidia-smi -i 4 -mig 0 && sudo nvidia-smi --gpu-reset -i 4"
+
+
+def test_the_preflight_of_a_sound_box_lets_it_start(machine, production):
+    machine("epyc-8-switch-pairs")
+    preflight(load(production), print, ignore=["config", "host", "docker", "image", "model", "drafter"])
