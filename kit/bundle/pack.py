@@ -69,7 +69,7 @@ def pack(
     check_limit(options.limit)
     check_day(options.expires)
     with files.locked(deployment.state / "bundle.lock", what=f"packing {deployment.name}"):
-        shown = qualification.newest(deployment)
+        shown = qualification.newest(deployment.state)
         why_not = shown.why_not(image.reference)
         if not options.unqualified:
             qualification.demand(shown, image.reference)

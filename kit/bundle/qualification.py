@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from kit.bundle.leaks import Trace, redact
-from kit.config import Deployment
 from kit.errors import GateError, UsageError
 
 Report = dict[str, Any]
@@ -50,17 +49,20 @@ class Qualification:
         }
 
 
-def newest(deployment: Deployment) -> Qualification:
-    """The newest smoke result of a deployment, the start that it belongs to, and the newest doctor's report."""
-    runs = sorted((p for p in deployment.runs.glob("*") if p.is_dir() and not p.is_symlink()), reverse=True)
+def newest(state: Path) -> Qualification:
+    """The newest smoke result of a deployment, the start that it belongs to, and the newest doctor's report.
+
+    `state` is the deployment's folder of results (.kit/NAME).
+    """
+    runs = sorted((p for p in (state / "runs").glob("*") if p.is_dir() and not p.is_symlink()), reverse=True)
     tested = next((number for number, run in enumerate(runs) if (run / "smoke.json").is_file()), None)
     if tested is None:
-        return Qualification(None, None, _read(deployment.state / "doctor" / "doctor.json"))
+        return Qualification(None, None, read(state / "doctor" / "doctor.json"))
     started = next((run for run in runs[tested:] if (run / "run.json").is_file()), None)
     return Qualification(
-        smoke=_read(runs[tested] / "smoke.json"),
-        run=_read(started / "run.json") if started else None,
-        doctor=_read(deployment.state / "doctor" / "doctor.json"),
+        smoke=read(runs[tested] / "smoke.json"),
+        run=read(started / "run.json") if started else None,
+        doctor=read(state / "doctor" / "doctor.json"),
     )
 
 
@@ -73,7 +75,8 @@ def demand(found: Qualification, image: str) -> None:
         )
 
 
-def _read(path: Path) -> Report | None:
+def read(path: Path) -> Report | None:
+    """A report; None where there is none. Raises UsageError for a file that is none."""
     try:
         value = json.loads(path.read_text())
     except FileNotFoundError:

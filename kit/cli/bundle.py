@@ -14,9 +14,12 @@ from kit.cli.progress import byte_progress
 
 if TYPE_CHECKING:
     from kit.bundle.keys import TrustedKey
+    from kit.bundle.releases import Releases
 
 app = typer.Typer(
-    help="Pack, verify, install and roll back releases for operators without internet.", no_args_is_help=True
+    help="Pack, verify, install and roll back releases for operators without internet.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 Bundle = Annotated[Path, typer.Argument(help="The bundle: its folder, or its .tar, whole or in parts.")]
@@ -119,6 +122,116 @@ def verify(
         return
     who = f"signed by {done.key.fingerprint}" if done.key else "undamaged; who packed it was not checked"
     out.data(f"{done.manifest.release}: {who}; {len(found.files)} files, {total / 1e6:.0f} MB")
+
+
+@app.command()
+def install(
+    bundle: Bundle,
+    key: Key = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to", envvar="KIT_RELEASES", help="Folder of the releases. Default: /opt/kit/NAME.", show_default=False
+        ),
+    ] = None,
+    stage: Annotated[
+        bool, typer.Option("--stage", help="Everything but the switch: what runs goes on running.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Verify a bundle, install its release beside the others, switch to it, and report its acceptance."""
+    from datetime import UTC, datetime
+
+    from kit.bundle import acceptance
+    from kit.bundle.box import Machine
+    from kit.bundle.install import install as put
+    from kit.bundle.releases import Releases
+    from kit.bundle.stored import open_bundle
+    from kit.bundle.verify import verify as check
+
+    trusted, found, now = _trusted(key), open_bundle(bundle), datetime.now(UTC)
+    with byte_progress(sum(found.size(name) for name in found.files), "verifying") as count:
+        verified = check(found, trusted, now=now, progress=count)
+    release = verified.manifest.release
+    releases = Releases((to or Path("/opt/kit") / verified.manifest.name).absolute())
+    with byte_progress(verified.manifest.image.size, "loading the image") as count:
+        put(verified, releases, Machine(releases, out.say, count), out.say, stage_only=stage, now=now)
+    if stage:
+        out.data(f"{release} is staged in {releases.folder(release)}; the same command without --stage switches to it")
+        return
+    report = acceptance.record(releases, release)
+    out.as_json(report) if json else out.data("\n".join(map(out.clean, acceptance.lines(report))))
+
+
+In = Annotated[
+    Path | None,
+    typer.Option("--in", envvar="KIT_RELEASES", help="Folder of the releases: /opt/kit/NAME.", show_default=False),
+]
+
+
+@app.command("list")
+def list_(folder: In = None, json: Json = False) -> None:
+    """List the releases installed in a folder: which is current, which one a rollback returns to."""
+    releases = _releases(folder)
+    current, pending = releases.current, releases.pending
+    back = releases.previous(current) if current else None
+    rows = []
+    for release in releases.installed():
+        facts = releases.facts(release)
+        mark = "current" if release == current else "previous" if release == back else ""
+        mark = "switch interrupted" if pending and pending.to == release else mark
+        rows.append(
+            {
+                "release": release,
+                "state": mark,
+                "installed": facts.get("installed"),
+                "signed_by": facts.get("signed_by"),
+            }
+        )
+    if json:
+        out.as_json({"schema": "kit.bundle-list/1", "folder": str(releases.root), "current": current, "releases": rows})
+        return
+    for row in rows:
+        out.data(f"{row['release']:44} {row['installed'] or '':22} {row['state']}")
+    if pending:
+        out.say(f"a switch to {pending.to} was interrupted: install it again, or kit bundle rollback")
+    if not rows:
+        out.say(f"no release is installed in {releases.root}")
+
+
+@app.command()
+def rollback(
+    folder: In = None,
+    release: Annotated[
+        str | None, typer.Option("--release", help="Go to this release, not the previous one.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Return to the previous release: stop the service, start that one, check it."""
+    from kit import files
+    from kit.bundle import acceptance, switch
+    from kit.bundle.box import Machine
+
+    releases = _releases(folder)
+    with files.locked(releases.lock, what=f"an installation in {releases.root}"):
+        before, now = switch.rollback(releases, Machine(releases, out.say), release, out.say)
+        report = acceptance.record(releases, now)
+    if json:
+        out.as_json({"schema": "kit.bundle-rollback/1", "from": before, "to": now, "acceptance": report})
+    else:
+        out.data(f"{before} -> {now}")
+        out.data("\n".join(map(out.clean, acceptance.lines(report))))
+
+
+def _releases(folder: Path | None) -> Releases:
+    from kit.bundle.releases import Releases
+    from kit.errors import MissingError, UsageError
+
+    if folder is None:
+        raise UsageError("name the folder of the releases", hint="--in /opt/kit/NAME, or use the `kit` in that folder")
+    if not (folder / "releases").is_dir():
+        raise MissingError(f"no release was ever installed in {folder}", hint="kit bundle install BUNDLE --key KEY")
+    return Releases(folder.absolute())
 
 
 def _trusted(key: Path | None) -> list[TrustedKey]:

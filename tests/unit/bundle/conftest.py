@@ -80,6 +80,13 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> images.Canonical:
 
 
 @pytest.fixture(scope="session")
+def small_image(tmp_path_factory: pytest.TempPathFactory) -> images.Canonical:
+    path = tmp_path_factory.mktemp("image") / "image.tar"
+    docker_archive(path, LAYERS[:1])
+    return images.canonical(images.read_archive(path), "kit/embedded:1")
+
+
+@pytest.fixture(scope="session")
 def signer() -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
@@ -137,6 +144,7 @@ def pack(tmp_path: Path, image: images.Canonical, signer: Ed25519PrivateKey) -> 
         chunk: int | None = None,
         signed: bool = True,
         files: Mapping[str, bytes] = FILES,
+        image: images.Canonical = image,
         **more: Any,
     ) -> Path:
         release = manifest.release_name(
