@@ -69,14 +69,15 @@ class Memory(Check):
         memory, limits = host.memory, deployment.kit.limits
         if memory.total is None or memory.available is None:
             return self.unknown("/proc/meminfo cannot be read", "free -m")
-        wanted = limits.memory or limits.shm + limits.tmp
-        what = "limits.memory" if limits.memory else "limits.shm and limits.tmp"
         found = f"{memory.available / 1024:.1f} GiB available of {memory.total / 1024:.1f} GiB"
-        if wanted > memory.total * MIB:
-            return self.bad(found, f"{format_size(wanted)} ({what})")
-        if wanted > memory.available * MIB:
-            return self.bad(found, f"{format_size(wanted)} ({what})", level="warn")
-        return self.good(found)
+        if limits.memory is None:
+            most = limits.shm + limits.tmp  # both are memory, taken only as far as they are used
+            fits = most <= memory.total * MIB
+            return self.good(found) if fits else self.bad(found, f"{format_size(most)} (limits.shm and limits.tmp)")
+        if limits.memory <= memory.available * MIB:
+            return self.good(found)
+        level = "warn" if limits.memory <= memory.total * MIB else "fail"
+        return self.bad(found, f"{format_size(limits.memory)} (limits.memory)", level=level)
 
 
 class ImageRoom(Check):
