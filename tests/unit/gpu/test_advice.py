@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from kit.advice import Advice, accept, accepted, forget
@@ -178,6 +183,11 @@ def test_accepted_advice_in_the_rendered_files(tmp_path):
     assert b"taskset" not in before["launch.sh"]
     accept(site, advise(site.kit, snapshot("epyc-8-switch-pairs"), host()))
     after = render(site, "image:1").files
-    assert b"taskset --cpu-list 0-63,128-191" in after["launch.sh"]
+    script = tmp_path / "launch.sh"
+    script.write_bytes(after["launch.sh"])
+    (tmp_path / "engine.env").write_bytes(after["engine.env"])
+    assert subprocess.run([Path(sys.executable).with_name("shellcheck"), script]).returncode == 0
+    dry = subprocess.run(["bash", script], env={**os.environ, "KIT_DRY_RUN": "1"}, capture_output=True, text=True)
+    assert dry.stdout.startswith("taskset --cpu-list 0-63\\,128-191 vllm serve ")
     assert b"# accepted advice for this box: " in after["engine.env"]
     assert b"\nNCCL_P2P_LEVEL=NODE\n" in after["engine.env"]
