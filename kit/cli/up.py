@@ -14,9 +14,12 @@ def command(
     sets: Sets = [],  # noqa: B006
     smoke: Annotated[bool, typer.Option(help="Run the smoke test when the service is ready.")] = True,
     json: Json = False,
+    events: Annotated[
+        bool, typer.Option("--events", help="Tell the start as JSON lines; the last is the result.")
+    ] = False,
 ) -> None:
     """Start the service, wait until it is ready, run the smoke test."""
     from kit.config import load
     from kit.serve.up import up
 
-    raise typer.Exit(up(load(file, sets), smoke=smoke, json=json))
+    raise typer.Exit(up(load(file, sets), smoke=smoke, json=json, events=events))

@@ -54,6 +54,21 @@ EnvName = Annotated[str, StringConstraints(pattern=_ENV_NAME)]
 Version = Annotated[str, StringConstraints(pattern=_VERSION)]
 ContainerPath = Annotated[str, StringConstraints(pattern=_CONTAINER_PATH)]
 Rate = Annotated[float, Field(ge=0, le=1)]
+# the stages of a start, as kit/watch/stages.toml names them
+StageName = Literal[
+    "boot",
+    "config",
+    "processes",
+    "nccl",
+    "load",
+    "draft-load",
+    "profile",
+    "compile",
+    "kv-cache",
+    "warmup",
+    "capture",
+    "api",
+]
 
 
 class Model(BaseModel):
@@ -156,6 +171,9 @@ class Limits(Model):
     start_timeout: int = Field(3600, ge=10, description="seconds that a start may take in all")
     stall_timeout: int = Field(
         900, ge=10, description="seconds without any progress in a start before it counts as hung"
+    )
+    stage_timeouts: dict[StageName, Annotated[int, Field(ge=10)]] = Field(
+        {}, description="the same for single stages of a start, such as {compile: 3600}; default: the kit's own"
     )
     stop_grace: int = Field(30, ge=1, le=600, description="seconds between asking the engine to stop and killing it")
 

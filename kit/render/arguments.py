@@ -10,12 +10,14 @@ from kit.config import Deployment
 
 # Nothing is fetched and nothing is reported home; models are folders on this machine.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+# A crash in native code, and a start that hangs and is given up, then print the Python stacks of all threads.
+STACKS = {"PYTHONFAULTHANDLER": "1"}
 
 
 def environment(deployment: Deployment) -> dict[str, str]:
     """The engine's environment: the kit's own, accepted advice, then kit.yaml's, which wins; sorted by name."""
     advice = accepted(deployment)
-    return dict(sorted({**OFFLINE, **(advice.env if advice else {}), **deployment.kit.engine.env}.items()))
+    return dict(sorted({**OFFLINE, **STACKS, **(advice.env if advice else {}), **deployment.kit.engine.env}.items()))
 
 
 def serve_arguments(deployment: Deployment) -> list[tuple[str, ...]]:

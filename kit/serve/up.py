@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
+from collections.abc import Callable
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,32 +19,60 @@ from kit.serve import container as box
 from kit.serve.api import api_of
 from kit.serve.image import image_of
 from kit.serve.runs import new_run, record
-from kit.serve.start import Died, start
+from kit.serve.start import start
+from kit.serve.watched import Died
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
     from kit.logs import Diagnosis
+    from kit.watch.session import View
+
+Emit = Callable[[dict[str, Any]], None]
 
 
-def up(deployment: Deployment, *, smoke: bool, json: bool) -> int:
-    """Start (or find running) and check; returns the exit code: 0, 3 (a gate failed) or 4 (the engine failed)."""
+def up(deployment: Deployment, *, smoke: bool, json: bool, events: bool = False) -> int:
+    """Start (or find running) and check; returns the exit code: 0, 3 (a gate failed) or 4 (the engine failed).
+
+    With `events` the start is told as JSON lines on stdout; the last line is the result.
+    """
     from kit.engine import connect
 
+    emit = _result_line if events else out.as_json if json else None
     with files.locked(deployment.state / "lock", what=f"deployment {deployment.name}"):
         engine = connect(out.say)
         with contextlib.closing(engine.client()) as client:
             image = image_of(deployment, client)
             out.say(f"starting {deployment.name}: vLLM {deployment.kit.engine.vllm}, image {image}")
-            began = start(deployment, engine, client, image, out.say)
+            began = start(deployment, engine, client, image, out.say, lambda: [_view(deployment, events)])
             if isinstance(began, Died):
-                return _died(began, json)
+                return _died(began, emit)
             out.say("ready" if began.already else f"ready after {began.seconds:.1f} s")
             if smoke:
-                return _smoke(deployment, client, began.run, json, began.seconds)
-    if json:
-        out.as_json({"schema": "kit.up/1", "verdict": "pass", "ready_s": round(began.seconds, 2), "smoke": None})
+                return _smoke(deployment, client, began.run, emit, began.seconds)
+    if emit:
+        emit({"schema": "kit.up/1", "verdict": "pass", "ready_s": round(began.seconds, 2), "smoke": None})
     return 0
+
+
+def _view(deployment: Deployment, events: bool) -> View:
+    """How a start is shown: JSON lines on request, a live screen in a terminal, plain lines elsewhere."""
+    from kit.watch.events import Events
+    from kit.watch.plain import Plain
+
+    if events:
+        return Events(lambda line: print(line, flush=True))
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not out.quiet:
+        from kit.watch.live import Live
+
+        return Live(out.console(stderr=True), deployment.name)
+    return Plain(out.say)
+
+
+def _result_line(result: dict[str, Any]) -> None:
+    from kit.watch.events import SCHEMA
+
+    print(dumps({"schema": SCHEMA, "event": "result", "result": result}), flush=True)
 
 
 def smoke_running(deployment: Deployment, *, json: bool) -> int:
@@ -48,26 +80,24 @@ def smoke_running(deployment: Deployment, *, json: bool) -> int:
     from kit.engine import connect
 
     with contextlib.closing(connect(out.say).client()) as client:
-        return _smoke(deployment, client, new_run(deployment), json, None)
+        return _smoke(deployment, client, new_run(deployment), out.as_json if json else None, None)
 
 
-def _died(died: Died, json: bool) -> int:
+def _died(died: Died, emit: Emit | None) -> int:
     from kit.logs import render_text, to_json
 
     out.say(f"after {died.seconds:.1f} s: {died.reason}")
-    if json:
-        out.as_json(
-            {"schema": "kit.up/1", "verdict": "fail", "reason": died.reason, "diagnosis": to_json(died.diagnosis)}
-        )
+    if emit:
+        emit({"schema": "kit.up/1", "verdict": "fail", "reason": died.reason, "diagnosis": to_json(died.diagnosis)})
     else:
-        out.data(render_text(died.diagnosis))
+        out.data(render_text(died.diagnosis, path=str(died.log), colour=out.colour(sys.stdout)))
     out.error(
         EngineFailed("the engine failed to start", hint=f"mend the cause, then kit up; the whole log: {died.log}")
     )
     return EngineFailed.exit_code
 
 
-def _smoke(deployment: Deployment, client: DockerClient, run: Path, json: bool, ready_s: float | None) -> int:
+def _smoke(deployment: Deployment, client: DockerClient, run: Path, emit: Emit | None, ready_s: float | None) -> int:
     """Run the smoke test and print it; when it fails, print also what the engine's log says."""
     from kit.smoke import smoke
     from kit.smoke.show import show
@@ -75,23 +105,23 @@ def _smoke(deployment: Deployment, client: DockerClient, run: Path, json: bool, 
     try:
         result = smoke(deployment, api_of(deployment))
     except EngineFailed as error:
-        _print_diagnosis(_diagnose(deployment, client, run), json)
+        _print_diagnosis(_diagnose(deployment, client, run), emit)
         raise error
     record(run, "smoke.json", result.to_json())
     report: dict[str, Any] = result.to_json()
     if ready_s is not None:
         report = {"schema": "kit.up/1", "verdict": result.verdict, "ready_s": round(ready_s, 2), "smoke": report}
     if result.verdict == "pass":
-        out.as_json(report) if json else show(result, out.console())
+        emit(report) if emit else show(result, out.console())
         return 0
     diagnosis = _diagnose(deployment, client, run)
-    if json:
+    if emit:
         from kit.logs import to_json
 
-        out.as_json(report | {"diagnosis": diagnosis and to_json(diagnosis)})
+        emit(report | {"diagnosis": diagnosis and to_json(diagnosis)})
     else:
         show(result, out.console())
-        _print_diagnosis(diagnosis, json)
+        _print_diagnosis(diagnosis, emit)
     failed = "; ".join(f"{g.name}: want {g.want}, found {g.found}" for g in result.gates if g.status == "fail")
     out.error(
         GateError(
@@ -119,8 +149,8 @@ def _diagnose(deployment: Deployment, client: DockerClient, run: Path) -> Diagno
     return diagnosis
 
 
-def _print_diagnosis(diagnosis: Diagnosis | None, json: bool) -> None:
+def _print_diagnosis(diagnosis: Diagnosis | None, emit: Emit | None) -> None:
     from kit.logs import render_text
 
-    if diagnosis is not None and not json:
+    if diagnosis is not None and not emit:
         out.data(render_text(diagnosis))

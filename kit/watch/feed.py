@@ -37,19 +37,21 @@ class Feed:
         return [change for number, raw in self._splitter.finish() for change in self._line(number, raw, at)]
 
     def _line(self, number: int, raw: str, at: float | None) -> list[Change]:
-        line = read(self._names, number, raw)
-        told = self.clock.at(line.stamp)
-        return self.tracker.feed(line, told if at is None else at)
+        changes: list[Change] = []
+        for line in read(self._names, number, raw):
+            told = self.clock.at(line.stamp)
+            changes += self.tracker.feed(line, told if at is None else at)
+        return changes
 
 
-def read(names: Names, number: int, raw: str) -> Line:
+def read(names: Names, number: int, raw: str) -> list[Line]:
     """One raw line; a progress bar keeps the process that stands before its carriage return."""
-    line = names.read(number, raw)
-    if line.owner is None and "\r" in raw:
-        head = names.read(number, raw.split("\r", 1)[0])
-        if head.owner is not None:
-            return replace(line, owner=head.owner)
-    return line
+    lines = names.read(number, raw)
+    if "\r" in raw and lines[-1].owner is None:
+        owner = names.read(number, raw.split("\r", 1)[0])[-1].owner
+        if owner is not None:
+            lines[-1] = replace(lines[-1], owner=owner)
+    return lines
 
 
 def of_file(path: Path) -> Snapshot:

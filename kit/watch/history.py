@@ -15,12 +15,12 @@ SCHEMA = "kit.stages/1"
 NAME = "stages.json"
 
 
-def as_document(now: Snapshot, end: float) -> dict[str, Any]:
-    """`kit.stages/1`: the stages of a start and of each process; `end` is when watching ended. Times in seconds
-    since the start, figures as the log gave them."""
+def as_document(now: Snapshot, end: float, *, ready: bool) -> dict[str, Any]:
+    """`kit.stages/1`: the stages of a start and of each process; `end` is when watching ended, `ready` whether it
+    answered by then. Times in seconds since the start, figures as the log gave them."""
     return {
         "schema": SCHEMA,
-        "ready_s": now.ready_at,
+        "ready_s": round(end, 2) if ready else None,
         "ended_s": round(end, 2),
         "stage": now.stage,
         "seconds": {name: round(value, 2) for name, value in durations(now.spans, end).items()},
@@ -40,9 +40,9 @@ def _span(span: Any) -> dict[str, Any]:
     return {"stage": span.stage, "start": round(span.start, 2), "end": end}
 
 
-def write(run: Path, now: Snapshot, end: float) -> None:
+def write(run: Path, now: Snapshot, end: float, *, ready: bool) -> None:
     """Put a start's stages into its run folder."""
-    record(run, NAME, as_document(now, end))
+    record(run, NAME, as_document(now, end, ready=ready))
 
 
 def former(runs: Path, *, but: Path | None = None) -> list[dict[str, float]]:

@@ -27,7 +27,7 @@ class Tracker:
     def __init__(self, known: Patterns | None = None) -> None:
         self._known = known or patterns()
         self._order = {name: stage.order for name, stage in self._known.stages.items()}
-        self.run = 0
+        self.run = self.lines = 0
         self._begin(0.0)
 
     def _begin(self, at: float) -> None:
@@ -38,7 +38,7 @@ class Tracker:
         self.figures: dict[str, float | str] = {}
         self.progress_at = self.last_at = at
         self.last_text = ""
-        self.lines = self.broadcasts = self.errors = 0
+        self.broadcasts = self.errors = 0
         self.speculating = False
         self.ready_at: float | None = None
         self.acceptance: Sample | None = None
@@ -47,7 +47,7 @@ class Tracker:
 
     def feed(self, line: Line, at: float) -> list[Change]:
         """Take one line; returns what it changed. `at` never goes backwards."""
-        self.lines += 1
+        self.lines = line.number
         self.last_at = at
         if line.text.strip():
             self.last_text = line.text

@@ -35,7 +35,7 @@ def test_former_starts_fill_in_what_comes_later(tmp_path: Path) -> None:
     done = start_until(10_000)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        write(tmp_path / name, done, 2126)
+        write(tmp_path / name, done, 2126, ready=True)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "stages.json").write_text("[1]")
     known = former(tmp_path)
@@ -57,5 +57,5 @@ def test_a_stage_that_lasts_longer_than_ever_is_overdue_and_promises_nothing() -
 
 def test_starts_that_failed_teach_nothing(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    write(tmp_path / "a", start_until(500), 500)
+    write(tmp_path / "a", start_until(500), 500, ready=False)
     assert former(tmp_path) == []

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Rendered by kit 0.1.0 for deployment embedded (values ead1b1fea9056bcc). Edits here are lost: change kit.yaml, then `kit render`.
+# Rendered by kit 0.1.0 for deployment embedded (values 9226870a8e958d9c). Edits here are lost: change kit.yaml, then `kit render`.
 # Starts vLLM. In the kit's container it is the command; outside it runs with the vllm on PATH:
 #   bash launch.sh            KIT_DRY_RUN=1 bash launch.sh prints the command instead
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# Rendered by kit 0.1.0 for deployment llama-8b (values 6d14188f400f8834). Edits here are lost: change kit.yaml, then `kit render`.
+# Rendered by kit 0.1.0 for deployment llama-8b (values 5fdf407c7f617370). Edits here are lost: change kit.yaml, then `kit render`.
 """Health check of the engine: the API answers, and lists the model under its served name.
 
 Exit 0 when it does. Otherwise one line that says why not, which `docker inspect` keeps.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Rendered by kit 0.1.0 for deployment llama-8b (values 6d14188f400f8834). Edits here are lost: change kit.yaml, then `kit render`.
+# Rendered by kit 0.1.0 for deployment llama-8b (values 5fdf407c7f617370). Edits here are lost: change kit.yaml, then `kit render`.
 # Starts vLLM. In the kit's container it is the command; outside it runs with the vllm on PATH:
 #   bash launch.sh            KIT_DRY_RUN=1 bash launch.sh prints the command instead
 set -euo pipefail

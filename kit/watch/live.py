@@ -1,0 +1,105 @@
+"""A start as a live screen in a terminal: stages done and to come, progress, ranks, resources, worries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live as RichLive
+from rich.table import Table
+from rich.text import Text
+
+from kit.cli.out import clean
+from kit.watch import lines
+from kit.watch.estimate import durations
+from kit.watch.model import Change
+from kit.watch.patterns import patterns
+from kit.watch.session import Frame
+from kit.watch.words import duration
+
+EVERY_S = 1.0
+BAR = 24
+_HIDDEN = ("serving", "shutdown")
+# stages that a start may well not have are shown only once they came
+_OPTIONAL = ("nccl", "draft-load", "profile", "compile", "warmup", "capture")
+
+
+class Live:
+    """Redraws once a second and at each change of stage."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._title = title
+        self._drawn = -EVERY_S
+        self._stage = ""
+        self._live = RichLive(console=console, auto_refresh=False, transient=False, redirect_stdout=False)
+        self._live.start()
+
+    def changes(self, changes: Sequence[Change], frame: Frame) -> None:
+        if frame.at - self._drawn < EVERY_S and frame.snapshot.stage == self._stage:
+            return
+        self._drawn, self._stage = frame.at, frame.snapshot.stage
+        self._live.update(screen(self._title, frame), refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+
+def screen(title: str, frame: Frame) -> RenderableType:
+    """The whole screen for one moment."""
+    now = frame.snapshot
+    head = Table.grid(expand=True)
+    head.add_column()
+    head.add_column(justify="right")
+    head.add_row(Text(f"{title}  {duration(frame.at)}", style="bold"), Text(lines.outlook(frame), style="cyan"))
+    parts: list[RenderableType] = [head, _stages(frame)]
+    for text in lines.ranks(now):
+        parts.append(Text(f"  {text}", style="dim"))
+    used = lines.resources(frame.sample, frame.usage)
+    if used:
+        parts.append(Text(f"  {used}", style="dim"))
+    if now.last_text:
+        parts.append(Text(f"  > {clean(now.last_text.strip())}", style="dim", no_wrap=True, overflow="ellipsis"))
+    for missing in frame.missing:
+        parts.append(Text(f"  {missing.name} is gone", style="bold red"))
+    if frame.judgement.text:
+        style = "yellow" if frame.judgement.verdict == "slow" else "bold yellow"
+        parts.append(Text(f"  {frame.judgement.text}", style=style))
+    return Group(*parts)
+
+
+def _stages(frame: Frame) -> RenderableType:
+    now = frame.snapshot
+    spent = durations(now.spans, frame.at)
+    seen = {span.stage for span in now.spans}
+    table = Table.grid(padding=(0, 1))
+    for name, stage in patterns().stages.items():
+        if name in _HIDDEN or (
+            name not in seen and (name in _OPTIONAL or stage.order < patterns().stages[now.stage].order)
+        ):
+            continue
+        current = name == now.stage
+        mark, style = ("▶", "bold") if current else ("✓", "green") if name in seen else ("·", "dim")
+        took = duration(spent[name]) if name in seen else ""
+        table.add_row(Text(f" {mark}", style=style), Text(stage.title, style=style), Text(took, justify="right"),
+                      Text(_detail(name, current, frame), style="cyan" if current else "dim"))  # fmt: skip
+    return table
+
+
+_OF_STAGE = {
+    "config": ("architecture",),
+    "nccl": ("nccl",),
+    "load": ("checkpoint_gib", "weights_s"),
+    "draft-load": ("drafter_weights_s",),
+    "profile": ("model_gib",),
+    "kv-cache": ("kv_gib", "kv_tokens", "concurrency"),
+    "capture": ("graphs_gib",),
+}
+
+
+def _detail(stage: str, current: bool, frame: Frame) -> str:
+    now = frame.snapshot
+    if current and now.bar is not None:
+        full = round(BAR * now.bar.done / max(1, now.bar.total))
+        return "█" * full + "░" * (BAR - full) + "  " + lines.progress(now, frame)
+    told = [lines.figure(name, now.figures[name]) for name in _OF_STAGE.get(stage, ()) if name in now.figures]
+    return clean(", ".join(text for text in told if text))

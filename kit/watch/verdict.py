@@ -1,0 +1,62 @@
+"""What watching saw and no log line says, as a diagnosis: a start that hangs, a process that is gone; pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kit.logs import Diagnosis, RootCause
+from kit.logs.model import Quote
+from kit.watch.halfdead import Missing
+from kit.watch.hang import Judgement
+from kit.watch.model import Snapshot
+from kit.watch.words import duration
+
+# stage of a start -> stage of the diagnosis contract
+STAGES = {
+    "boot": "config", "config": "config", "processes": "config", "nccl": "load", "load": "load",
+    "draft-load": "draft-load", "profile": "warmup", "compile": "warmup", "kv-cache": "kv-cache", "warmup": "warmup",
+    "capture": "warmup", "api": "warmup", "serving": "serving", "shutdown": "shutdown",
+}  # fmt: skip
+_GONE = (
+    "was it killed for memory? dmesg | grep -iE 'oom|killed process' and limits.memory in kit.yaml",
+    "did it crash? dmesg | grep -iE 'segfault|traps|Xid'",
+)
+
+
+def hung(diagnosis: Diagnosis, judgement: Judgement, now: Snapshot) -> Diagnosis:
+    """The diagnosis of a start that was given up because it hangs; a cause that the log names stays."""
+    if _names_a_cause(diagnosis):
+        return diagnosis
+    sign = judgement.sign
+    category = sign.category if sign and sign.category else "timeout-hang"
+    text = f"No progress for {duration(judgement.quiet_s)}: {judgement.text}."
+    return _with(diagnosis, now, category, "none", None, None, text, sign.remedy if sign else (), 0.6)
+
+
+def half_dead(diagnosis: Diagnosis, gone: tuple[Missing, ...], now: Snapshot, oom_killed: bool) -> Diagnosis:
+    """The diagnosis of a start in which a process vanished without a word; a cause that the log names stays."""
+    if _names_a_cause(diagnosis):
+        return diagnosis
+    first = max(gone, key=lambda m: m.seconds)
+    who = first.process
+    category = "host-oom-kill" if oom_killed else "native-crash"
+    killed = "the kernel killed a process of this container for memory" if oom_killed else "killed or crashed"
+    text = f"The {first.name} ended without a word ({killed}), and the rest of the server waits for it."
+    return _with(diagnosis, now, category, who.role, who.rank, who.pid, text, _GONE, 0.7)
+
+
+def _names_a_cause(diagnosis: Diagnosis) -> bool:
+    root = diagnosis.root_cause
+    return root is not None and root.line is not None and root.category not in ("unknown", "timeout-hang")
+
+
+def _with(
+    diagnosis: Diagnosis, now: Snapshot, category: str, process: str, rank: int | None, pid: int | None, text: str,
+    remedy: tuple[str, ...], sure: float,
+) -> Diagnosis:  # fmt: skip
+    stage = STAGES.get(now.stage, "unknown")
+    root = RootCause(category, process, rank, pid, "", None, stage, None, sure, text, remedy)
+    last = (Quote(now.lines, now.last_text[:400]),) if now.last_text else ()
+    quotes = {quote.line: quote for quote in (*diagnosis.evidence, *last)}
+    evidence = tuple(quotes[line] for line in sorted(quotes))
+    return replace(diagnosis, verdict="failed", root_cause=root, evidence=evidence)
