@@ -34,11 +34,17 @@ class Follower:
         self._splitter = Splitter()
         self._since: float | None = None
         self._counted = (0, 0)
+        self._fed = clock()
+        self._open = False
 
     def feed(self, chunk: bytes) -> None:
         """Take what the log grew by."""
         for number, text in self._splitter.feed(chunk):
             self._reader.feed(number, text)
+        self._fed, self._open = self._clock(), True
+        self._count()
+
+    def _count(self) -> None:
         run = self._reader.run
         counted = (run.number, sum(f.fatal for f in run.failures))
         if counted != self._counted:
@@ -46,7 +52,7 @@ class Follower:
             if run.number != self._counted[0] or counted[1] == 0:
                 self._since = None
             elif self._since is None:
-                self._since = self._clock()
+                self._since = self._fed
 
     @property
     def stage(self) -> str:
@@ -66,6 +72,10 @@ class Follower:
     @property
     def fatal(self) -> Diagnosis | None:
         """The diagnosis once the present run has failed for good and the grace is over, else None."""
+        if self._open and self._clock() - self._fed >= self._grace / 2:
+            self._reader.finish()  # silence ends a traceback that was a process's last words
+            self._open = False
+            self._count()
         if self._since is None or self._clock() - self._since < self._grace:
             return None
         if causes.find(self._reader.run, self._rules, complete=False) is None:

@@ -27,6 +27,16 @@ def test_fatal_waits_for_its_grace_and_then_tells_the_first_cause() -> None:
     assert follower.fatal.root_cause.exception == "KeyError: 1"
 
 
+def test_a_traceback_that_nothing_follows_is_seen_too() -> None:
+    clock = Clock()
+    follower = Follower(rules=(), grace=1.0, clock=clock)
+    feed(follower, BANNER, ENGINE, *core_error("KeyError: 1"))
+    assert follower.fatal is None
+    clock.now = 1.0
+    assert follower.fatal is not None and follower.fatal.root_cause is not None
+    assert follower.fatal.root_cause.exception == "KeyError: 1"
+
+
 def test_a_failure_that_the_server_survives_is_not_fatal() -> None:
     clock = Clock()
     follower = Follower(rules=(), grace=1.0, clock=clock)
