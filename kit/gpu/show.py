@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from kit.gpu import topology
@@ -30,6 +31,7 @@ def report(snapshot: Snapshot, findings: Sequence[Finding], *, every_gap: bool =
     parts = [_heading(snapshot)]
     if snapshot.gpus:
         parts += [_table(snapshot), _matrix(snapshot), "\n".join(tree_lines(topology.tree(snapshot)))]
+        parts.append("\n".join(_peers(snapshot)))
     holders = [f"GPU {g.index}: {describe(holder)}" for g in snapshot.gpus for holder in g.processes]
     if holders:
         parts.append("\n".join(["who holds memory", *(f"  {line}" for line in holders)]))
@@ -64,6 +66,16 @@ def _matrix(snapshot: Snapshot) -> str:
             *columns(rows),
         ]
     )
+
+
+def _peers(snapshot: Snapshot) -> Iterator[str]:
+    """`peer access: read ok (56 ways), ...`: each kind with how often each answer was given."""
+    accesses = [access for row in snapshot.p2p for access in row if access]
+    for kind in ("read", "write", "atomics"):
+        counted = Counter(getattr(access, kind) or "unknown" for access in accesses)
+        answers = ", ".join(f"{answer} ({count} ways)" for answer, count in counted.most_common())
+        if answers:
+            yield f"peer {kind:8}{answers}"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kit.checks.doctor import preflight
+from kit.advice import accepted
+from kit.checks.doctor import doctor, preflight
 from kit.checks.facts import Facts
 from kit.checks.run import run
 from kit.config import load
@@ -98,14 +99,16 @@ def test_without_gpus_the_embedded_deployment_passes(production, tmp_path, monke
     assert {answer.status for answer in judged(embedded).values()} == {"skip"}
 
 
-def test_accepted_advice_is_checked_against_the_box(machine, production, kit_json):
+def test_accepted_advice_is_checked_against_the_box(machine, production, capsys):
+    site = load(production)
     machine("epyc-8-switch-pairs")
-    _, code = kit_json("doctor", "-f", str(production), "--select", "link,config.advice", "--accept")
-    assert code == 0
+    assert doctor(site, ["config.advice"], json=True, accept=True, call_limit_s=60) == 0
+    assert accepted(site).env["NCCL_P2P_LEVEL"] == "SYS"
     machine("wrx90-8-three-switches")
-    document, _ = kit_json("doctor", "-f", str(production), "--select", "config.advice")
-    assert document["checks"][0]["status"] == "warn"
-    assert document["checks"][0]["found"] == "accepted for another set of cards or links"
+    (result,) = run(["config.advice"], Facts(site))
+    assert (result.answer.status, result.answer.found) == ("warn", "accepted for another set of cards or links")
+    assert doctor(site, ["config.advice"], json=True, accept=False, call_limit_s=60) == 0
+    assert accepted(site) is None
 
 
 def test_an_unknown_check_is_a_wrong_usage(production):

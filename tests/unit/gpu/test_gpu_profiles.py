@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from kit.cli.probe import command
+from kit.errors import UsageError
 from kit.gpu.document import as_document
 from kit.gpu.findings import Expected
 from kit.gpu.judge import judge
@@ -159,3 +161,28 @@ def test_an_anonymized_dump_names_nothing_and_judges_alike(machine, kit_json, tm
     again, _ = kit_json("probe", "--from", str(tmp_path / "dump.json"))
     assert [f["id"] for f in again["findings"]] == ["gpu-memory-busy"]
     assert again["gpus"] == document["gpus"]
+
+
+def test_the_report_for_people(machine, capsys):
+    profile = standin.load("fault-foreign-process")
+    profile["cards"][1] = {"name": "NVIDIA RTX PRO 6000 Blackwell \x1b[31mred"}
+    machine(profile)
+    assert command(["--expect", "8"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("8 GPUs, driver 595.58.03, CUDA up to 13.2\n")
+    assert "GPU3  NODE  NODE  PIX   X     SYS   SYS   SYS   SYS" in text
+    assert "├─ socket (NUMA node 0; CPUs 0-63,128-191)" in text
+    assert "peer atomics not-supported (56 ways)" in text
+    assert "GPU 0: pid 4194000 with 80.0 GiB" in text
+    assert "WARN  GPU 0: 80.0 GiB of 95.6 GiB held by pid 4194000 with 80.0 GiB" in text
+    assert "Xid faults: unknown, the kernel's log needs root here (sudo kit probe)" in text
+    assert "\x1b" not in text and "\\x1b[31mred" in text
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--limit", "soon"], ["--limit", "0"], ["--expect", "-1"], ["--json", "x"], ["--no"]]
+)
+def test_a_wrong_command_line(arguments):
+    with pytest.raises(UsageError) as refused:
+        command(arguments)
+    assert refused.value.hint == "kit probe --help"
