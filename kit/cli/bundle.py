@@ -84,10 +84,12 @@ def pack(
     deployment = load(file)
     signer = keys.load_private(key, _passphrase) if key else None
     options = Options(folder, one_file, limit, expires, unqualified, python or wheels.PYTHONS, allow)
-    with contextlib.closing(connect(out.say).client()) as client:
+    engine = connect(out.say)
+    with contextlib.closing(engine.client()) as client:
         reference = image_of(deployment, client)
-        with source.saved(client, reference, deployment.state / "bundle", out.say) as archive:
-            image = images.canonical(images.read_archive(archive), reference)
+        scratch = deployment.state / "bundle"
+        with source.opened(client, Path(engine.data_root), reference, scratch, out.say) as archive:
+            image = images.canonical(archive, reference)
             with byte_progress(image.size, "packing") as count:
                 done = write(deployment, image, image.image.created, signer, options, out.say, count)
     if json:

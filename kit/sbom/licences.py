@@ -31,21 +31,28 @@ def debian(text: str) -> tuple[str, ...]:
                 found = re.search(r"(?mi)^License:[ \t]*(.*)$", stanza)
                 names |= set(_words(found[1])) if found else set()
     else:
-        plain = " ".join(text.split()).lower()
-        told = {spdx for phrase, spdx in spellings()["phrases"].items() if phrase.lower() in plain}
+        told = set(in_text(text))
         names = set(re.findall(r"/usr/share/common-licenses/([A-Za-z][A-Za-z0-9.+-]*[A-Za-z0-9])", text))
         return tuple(sorted(told | names))  # "GPL-2" here may mean that version or any later: left as written
     return tuple(sorted({_known(name, "debian") for name in names}))
 
 
+def in_text(text: str) -> tuple[str, ...]:
+    """The licences whose words a text uses."""
+    plain = " ".join(text.split()).lower()
+    return tuple(sorted({spdx for phrase, spdx in spellings()["phrases"].items() if phrase.lower() in plain}))
+
+
 def python(expression: str, licence: str, classifiers: Sequence[str]) -> tuple[str, ...]:
-    """The licences of Python metadata: the SPDX expression, else the short name, else the classifiers."""
+    """The licences of Python metadata: the SPDX expression, else the short name, else the classifiers, else its words."""
     if expression:
         return (expression,)
     if licence and "\n" not in licence and len(licence) <= _LONGEST_NAME and licence.upper() != "UNKNOWN":
         return (_known(licence, "python"),)
-    ends = (c.rsplit(" :: ", 1)[-1] for c in classifiers if c.startswith("License :: ") and not c.endswith(_NO_NAME))
-    return tuple(sorted({_known(end, "python") for end in ends}))
+    ends = tuple(
+        c.rsplit(" :: ", 1)[-1] for c in classifiers if c.startswith("License :: ") and not c.endswith(_NO_NAME)
+    )
+    return tuple(sorted({_known(end, "python") for end in ends})) or in_text(licence)
 
 
 def _words(text: str) -> Iterable[str]:

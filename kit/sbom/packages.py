@@ -77,20 +77,27 @@ def python(tree: Tree) -> Iterator[Package]:
         head = email.parser.BytesHeaderParser(policy=email.policy.compat32).parsebytes(tree.files[path])
         if not head["Name"] or not head["Version"]:
             continue
+        named = licences.python(
+            str(head["License-Expression"] or ""),
+            str(head["License"] or ""),
+            [str(value) for value in head.get_all("Classifier") or []],
+        )
         yield Package(
             kind="pypi",
             name=canonicalize_name(str(head["Name"])),
             version=str(head["Version"]),
             arch="",
-            licences=licences.python(
-                str(head["License-Expression"] or ""),
-                str(head["License"] or ""),
-                [str(value) for value in head.get_all("Classifier") or []],
-            ),
+            licences=named or _from_texts(tree, path.rpartition("/")[0]),
             supplier=str(head["Author"] or head["Author-email"] or ""),
             listing=_sha256(tree.files.get(path.removesuffix("METADATA") + "RECORD")),
             where=path,
         )
+
+
+def _from_texts(tree: Tree, folder: str) -> tuple[str, ...]:
+    """The licences whose texts lie in a distribution's folder, where its metadata name none."""
+    texts = [data for name, data in tree.files.items() if re.match(rf"{re.escape(folder)}/(licenses/)?(LIC|COP)", name)]
+    return tuple(sorted({name for data in texts for name in licences.in_text(data.decode("utf-8", "replace"))}))
 
 
 def _fields(stanza: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ PATCHES = "opt/kit/patches.json"
 MAX_BYTES = 64 << 20  # the largest file that is read whole
 _WANTED = re.compile(
     rf"{DPKG}(status|status\.d/[^/]+|info/[^/]+\.md5sums)|{DOC}[^/]+/copyright|{PATCHES}|etc/os-release|usr/lib/os-release"
-    r"|(.+/)?[^/]+\.(dist-info/(METADATA|RECORD)|egg-info/PKG-INFO|egg-info)"
+    r"|(.+/)?[^/]+\.(dist-info/(METADATA|RECORD|(licenses/)?(LICEN[CS]E|COPYING)[^/]*)|egg-info/PKG-INFO|egg-info)"
 )
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 

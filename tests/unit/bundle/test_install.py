@@ -369,7 +369,7 @@ def test_kill_at_every_moment_of_packing(pack, small_image, key_files, tmp_path,
 
     fresh()
     step = 2 if form == "folder" else 1
-    assert every_moment(lambda: pack("out", form, image=small_image), fresh, check, step) > 10
+    assert every_moment(lambda: pack("out", form, image=small_image), fresh, check, step) > 8
 
 
 def test_switch_to_the_release_that_runs(box, two):

@@ -69,6 +69,8 @@ TOP = {
     f"{SITE}some_package-1.0+cpu.dist-info/METADATA": METADATA,
     f"{SITE}some_package-1.0+cpu.dist-info/RECORD": RECORD,
     f"{SITE}vllm-0.16.0.dist-info/METADATA": b"Name: vllm\nVersion: 0.16.0\nLicense: Apache 2.0\nClassifier: x\n",
+    f"{SITE}quiet-2.dist-info/METADATA": b"Name: quiet\nVersion: 2\nLicense-File: LICENSE\n",
+    f"{SITE}quiet-2.dist-info/licenses/LICENSE": b"  Apache License\n  Version 2.0, January 2004\n",
     f"{SITE}.wh.gone-1.0.dist-info": b"",
     f"{SITE}hidden/.wh..wh..opq": b"",
     "opt/kit/patches.json": json.dumps({"patches": [{"id": "a-patch", "title": "Mends <it>"}]}).encode(),
@@ -116,6 +118,7 @@ def test_packages(image):
     assert found == [
         Package("deb", "example-data", "1.2-3", "all", copied, "", None, status),
         Package("deb", "libexample1", "2:1.2+dfsg-3~deb12u1", "amd64", copied, team, listing, status),
+        Package("pypi", "quiet", "2", "", ("Apache-2.0",), "", None, f"{SITE}quiet-2.dist-info/METADATA"),
         Package("pypi", "some-package", "1.0+cpu", "", ("MIT OR Apache-2.0",), "", record, info),
         Package("pypi", "vllm", "0.16.0", "", ("Apache-2.0",), "", None, f"{SITE}vllm-0.16.0.dist-info/METADATA"),
     ]
@@ -143,7 +146,7 @@ def test_document(image):
     assert patch["resolves"][0]["id"] == "a-patch"
     assert "pedigree" not in wheel
     (everything,) = [d for d in found["dependencies"] if d["ref"] == "image"]
-    assert len(everything["dependsOn"]) == 4
+    assert len(everything["dependsOn"]) == 5
 
 
 def test_another_image_has_another_serial_number(tmp_path):
@@ -174,6 +177,12 @@ def test_every_spelling_leads_to_an_spdx_identifier(kind):
         ("Apache-2.0 AND MIT", "ignored", [], ("Apache-2.0 AND MIT",)),
         ("", "MIT License", [], ("MIT",)),
         ("", "Copyright (c) 2020\nPermission is hereby", ["License :: OSI Approved :: MIT License"], ("MIT",)),
+        (
+            "",
+            "MIT License\n\nPermission is hereby granted, free of charge,\nto any person obtaining a copy",
+            [],
+            ("MIT",),
+        ),
         ("", "UNKNOWN", ["License :: OSI Approved :: Apache Software License"], ("Apache-2.0",)),
         ("", "", ["License :: OSI Approved"], ()),
         ("", "", ["License :: Other/Proprietary License"], ("Other/Proprietary License",)),
