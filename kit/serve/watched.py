@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,6 +116,10 @@ def _died(
         diagnosis = verdict.half_dead(diagnosis, ending.frame.missing, snapshot, end.oom_killed)
     elif given_up:
         diagnosis = verdict.hung(diagnosis, ending.frame.judgement, snapshot)
+    if given_up:
+        diagnosis = replace(
+            diagnosis, notes=(*diagnosis.notes, f"where each process stood: {run}/processes.txt, stacks.txt")
+        )
     record(run, "diagnosis.json", to_json(diagnosis))
     history.write(run, snapshot, seconds, ready=False)
     return Died(ending.reason, diagnosis, follower.path, seconds)

@@ -120,10 +120,8 @@ def _asleep(recent: Usage) -> bool:
 
 
 def _behind(now: Snapshot) -> str:
-    """The workers that are in an earlier stage than most others, as text; empty when that says nothing.
-
-    Only before the weights are loaded does every rank print each mark.
-    """
+    """The workers that are in an earlier stage than most others, as text; empty when that says nothing: later
+    than the weights only rank 0 says how it goes on."""
     order = {name: stage.order for name, stage in patterns().stages.items()}
     workers = [p for p in now.processes if p.role == "worker"]
     if len(workers) < 2 or now.stage not in ("nccl", "load"):

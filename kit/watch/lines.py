@@ -8,6 +8,7 @@ from kit.watch.resources import Sample, Usage
 from kit.watch.session import Frame
 from kit.watch.words import duration, gib, rate
 
+RANKED = ("processes", "nccl", "load")  # stages whose beginning every rank prints
 FIGURES = {
     "version": "vLLM {}",
     "architecture": "architecture {}",
@@ -17,9 +18,9 @@ FIGURES = {
     "drafter_weights_s": "drafter read in {:.1f} s",
     "model_gib": "model takes {:.2f} GiB on each card",
     "compile_s": "compiled in {:.0f} s",
-    "kv_gib": "{:.2f} GiB for the KV cache of each rank",
+    "kv_gib": "KV cache of {:.2f} GiB on each rank",
     "kv_tokens": "KV cache of {:,.0f} tokens",
-    "concurrency": "{:.2f} requests of full length at once",
+    "concurrency": "{:.2f} full-length requests at once",
     "graphs_gib": "graphs take {:.2f} GiB",
 }
 
@@ -80,9 +81,10 @@ def resources(sample: Sample | None, used: Usage | None) -> str:
 
 
 def ranks(now: Snapshot) -> list[str]:
-    """Which worker last said which stage, as lines like "ranks 0, 2-7: weights"; empty with fewer than two workers."""
+    """Which worker is in which stage, as lines like "ranks 0, 2-7: weights"; empty with fewer than two workers, and
+    once only rank 0 says how it goes on."""
     workers = sorted((p for p in now.processes if p.role == "worker"), key=_rank)
-    if len(workers) < 2 or now.stage in ("serving", "shutdown"):
+    if len(workers) < 2 or now.stage not in RANKED:
         return []
     by_stage: dict[str, list[Process]] = {}
     for process in workers:

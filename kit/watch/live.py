@@ -18,7 +18,7 @@ from kit.watch.session import Frame
 from kit.watch.words import duration
 
 EVERY_S = 1.0
-BAR = 24
+BAR = 16
 _HIDDEN = ("serving", "shutdown")
 # stages that a start may well not have are shown only once they came
 _OPTIONAL = ("nccl", "draft-load", "profile", "compile", "warmup", "capture")
@@ -91,7 +91,7 @@ _OF_STAGE = {
     "load": ("checkpoint_gib", "weights_s"),
     "draft-load": ("drafter_weights_s",),
     "profile": ("model_gib",),
-    "kv-cache": ("kv_gib", "kv_tokens", "concurrency"),
+    "kv-cache": ("kv_tokens", "concurrency"),
     "capture": ("graphs_gib",),
 }
 
@@ -102,4 +102,7 @@ def _detail(stage: str, current: bool, frame: Frame) -> str:
         full = round(BAR * now.bar.done / max(1, now.bar.total))
         return "█" * full + "░" * (BAR - full) + "  " + lines.progress(now, frame)
     told = [lines.figure(name, now.figures[name]) for name in _OF_STAGE.get(stage, ()) if name in now.figures]
+    left = frame.estimate.stage_left_s
+    if current and left:
+        told.append(f"about {duration(left)} to go")
     return clean(", ".join(text for text in told if text))
