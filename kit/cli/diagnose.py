@@ -14,8 +14,8 @@ from kit.errors import EXIT_GOOD, EngineFailed, GateError, MissingError, UsageEr
 
 if TYPE_CHECKING:
     from kit.logs.host import Host
-    from kit.logs.rules import Rule
     from kit.logs.reader import Reader
+    from kit.logs.rules import Rule
 
 
 def command(arguments: list[str]) -> int:

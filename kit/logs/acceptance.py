@@ -60,6 +60,11 @@ class Acceptance:
             self.samples = self.samples[::2]
             self._every *= 2
 
+    def thin(self) -> None:
+        """Keep every eighth sample: enough to judge a run that is over."""
+        if len(self.samples) > _MOST // 8:
+            self.samples = self.samples[::8]
+
     def judge(self, *, guessing: bool = False) -> tuple[Sample, str] | None:
         """The line that shows too low or falling acceptance and what is wrong, or None.
 

@@ -19,6 +19,8 @@ from kit.logs.rules import Rule
 from kit.logs.run import Run
 
 _QUOTED = re.compile(r"Worker failed with error '(?P<error>.*?)', please check", re.DOTALL)
+# a server that has come up may wait for a slow step; this many minutes in a row it does not
+_HANG_NOTICES = 3
 _DEPTH = {"worker": 3, "engine_core": 2, "api_server": 1, "container": 0, "none": 0}
 
 
@@ -63,7 +65,8 @@ def _failed(run: Run, rules: Sequence[Rule]) -> Cause | None:
         weak = _weak_before(root, failures, run, rules)
         if root.kind == "death" and weak:
             root = weak
-        return named(root, run, rules, "first")
+        root = _deeper(root, failures) or root
+        return named(_first_told(root, failures), run, rules, "first")
     if not any(f.blames in ("engine_core", "worker") for f in passed):
         return None
     deepest = max(passed, key=lambda f: (_DEPTH[f.blames or "none"], -f.line))
@@ -75,6 +78,27 @@ def _failed(run: Run, rules: Sequence[Rule]) -> Cause | None:
             told = replace(failure, exception=match["error"].strip(), owner=Owner("worker"), raised=None, trace=None)
             return named(told, run, rules, "quoted")
     return _silent(deepest, run, rules)
+
+
+def _deeper(root: Failure, failures: list[Failure]) -> Failure | None:
+    """An earlier exception in a process that this one waits for, though its words did not say that it was the end."""
+    for failure in failures:
+        if failure.line >= root.line:
+            return None
+        told = failure.kind == "exception" and failure.level in ("ERROR", "CRITICAL") and not failure.blames
+        if told and not failure.fatal and _DEPTH[failure.owner.role] > max(1, _DEPTH[root.owner.role]):
+            return failure
+    return None
+
+
+def _first_told(root: Failure, failures: list[Failure]) -> Failure:
+    """The first report of the same exception: some versions log it before the traceback that ends the process."""
+    same = [
+        f
+        for f in failures
+        if f.exception == root.exception and f.level in ("ERROR", "CRITICAL") and f.kind == root.kind
+    ]
+    return next((f for f in same if f.line < root.line and f.owner.role in (root.owner.role, "none")), root)
 
 
 def _survived(failure: Failure, run: Run, failures: list[Failure]) -> bool:
@@ -131,35 +155,38 @@ def _serverwide(run: Run, rules: Sequence[Rule]) -> Cause | None:
 
 def _hung(run: Run, rules: Sequence[Rule]) -> Cause | None:
     hang = run.hang_first
-    if hang is None or run.hang_count < 3 or run.stopped is not None:
+    if hang is None or run.stopped is not None or run.hang_count < (_HANG_NOTICES if run.ready else 1):
         return None
     failure = Failure("hang", Owner("worker"), hang.number, hang.text[:400].strip(), run.stage)
     rule = hang_rule(run, rules, run.stage)
-    return Cause(failure, failure.owner, hang.number, failure.exception, run.stage, rule, "hang",
-                 rule.category if rule else UNKNOWN)  # fmt: skip
+    return _found(failure, hang.number, run, rule, "hang")
 
 
 def _ended(run: Run, rules: Sequence[Rule], complete: bool) -> Cause | None:
-    """The log ends before the server was up, with no word of a stop."""
+    """The output ends badly, or before the server was up, with no word of why."""
     if run.exit_codes and run.exit_codes[-1][2] not in (0, 143, 130):
         number, text, _ = run.exit_codes[-1]
         return _wordless(run, rules, number, text, Owner("container"))
     if not complete or run.ready or run.served or not run.has_banner:
         return None
-    if run.told:
-        return _wordless(
-            run, rules, run.told, "told to stop before it was ready", Owner("api_server", pid=run.banner_pid)
-        )
-    if run.stopped:
-        return None
     owner = Owner("api_server", pid=run.banner_pid)
-    return _wordless(run, rules, None, "", owner)
+    if run.told:
+        return _wordless(run, rules, run.told, "told to stop before it was ready", owner)
+    return None if run.stopped else _wordless(run, rules, None, "", owner)
 
 
 def _wordless(run: Run, rules: Sequence[Rule], line: int | None, text: str, owner: Owner) -> Cause:
     failure = Failure("ended", owner, line or run.last_line, text, run.stage)
-    rule = ruling.best(rules, text, company(run, run.stage, "ended"))
-    return Cause(failure, owner, line, text, run.stage, rule, "ended", rule.category if rule else UNKNOWN)
+    doing = text or (f"after: {run.last_work.text[:400]}" if run.last_work else "")
+    rule = ruling.best(rules, doing, company(run, run.stage, "ended"))
+    if rule is not None and rule.process:
+        failure.owner = Owner(rule.process)
+    return _found(failure, line, run, rule, "ended")
+
+
+def _found(failure: Failure, line: int | None, run: Run, rule: Rule | None, basis: str, detail: str = "") -> Cause:
+    category = rule.category if rule else UNKNOWN
+    return Cause(failure, failure.owner, line, failure.exception, failure.stage, rule, basis, category, detail)
 
 
 def _degraded(run: Run, rules: Sequence[Rule]) -> Cause | None:
@@ -170,8 +197,7 @@ def _degraded(run: Run, rules: Sequence[Rule]) -> Cause | None:
     sample, why = found
     failure = Failure("acceptance", Owner("none"), sample.line, sample.text.strip(), "serving")
     rule = ruling.best(rules, failure.exception, company(run, "serving", "acceptance"))
-    return Cause(failure, failure.owner, sample.line, failure.exception, "serving", rule, "acceptance",
-                 rule.category if rule else UNKNOWN, why)  # fmt: skip
+    return _found(failure, sample.line, run, rule, "acceptance", why)
 
 
 def notable(run: Run, cause: Cause) -> list[Line]:

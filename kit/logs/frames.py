@@ -36,6 +36,14 @@ def owner_of(trace: Trace) -> Owner:
     return Owner("api_server" if "vllm" in joined or not files else "none", rank)
 
 
+_HELPERS = ("multiprocessing/resource_tracker.py", "multiprocessing/resource_sharer.py", "usage/usage_lib.py")
+
+
+def of_helper(trace: Trace) -> bool:
+    """Whether the traceback is one of a helper of Python or vLLM that nothing depends on."""
+    return bool(trace.frames) and any(mark in trace.frames[0][0] for mark in _HELPERS)
+
+
 _DRAFTING = ("spec_decode", "eagle", "medusa", "_mtp", "mtp.py", "proposer", "drafter", "dflash", "draft_model")
 
 

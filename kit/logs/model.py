@@ -80,6 +80,7 @@ class Trace:
     level: str | None = None
     where: str | None = None
     cut: bool = False
+    end: int = 0
     failure: Failure | None = None
 
     @property

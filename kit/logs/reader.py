@@ -5,15 +5,18 @@ Holds a bounded amount for a log of any length. No judgement here: `causes` judg
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kit.logs import frames, signals
 from kit.logs.model import Failure, Line, Owner, Trace
 from kit.logs.prefixes import Names
 from kit.logs.run import Run
-from kit.logs.tracebacks import BEGIN, Builder
+from kit.logs.tracebacks import Builder, begins
 
 _NONE = Owner("none")
 _MOST_RUNS = 256
 _STREAMS = 256
+_NEAR = 200
 
 
 class Reader:
@@ -29,6 +32,7 @@ class Reader:
         self._racing: Owner | None = None
         self._active = 0
         self._last = Line(0, "")
+        self._raw, self._awake = "", False
         self._natives: dict[str, int] = {}
         self._new_run(1)
 
@@ -39,8 +43,10 @@ class Reader:
     def feed(self, number: int, raw: str) -> None:
         """Take one line, numbered from 1, without its newline."""
         self.lines = number
-        if not self._active and self._routine(number, raw):
+        if not self._active and ((raw == self._raw and not self._awake) or self._routine(number, raw)):
+            self.run.last_line = number
             return
+        self._raw = raw
         for line in self.names.read(number, raw):
             self._take(number, line)
 
@@ -52,12 +58,11 @@ class Reader:
                 run.served, run.hang_first, run.hang_count, run.stage = number, None, 0, "serving"
         elif not (raw.endswith("%") and "Avg prompt throughput" in raw):
             return False
-        run.last_line = number
         run.alive = run.alive or number
         return True
 
     def _take(self, number: int, line: Line) -> None:
-        awake = line.level in ("WARNING", "ERROR", "CRITICAL") or signals.wakes(line.text)
+        awake = self._awake = line.level in ("WARNING", "ERROR", "CRITICAL") or signals.wakes(line.text)
         if awake:
             self._boundary(line)
         run = self.run
@@ -90,6 +95,8 @@ class Reader:
 
     def _new_run(self, line: int) -> None:
         self._close()
+        if self.runs:
+            self.run.shrink()
         self.run_count += 1
         self.runs.append(Run(self.run_count, line))
         del self.runs[:-_MOST_RUNS]
@@ -103,7 +110,7 @@ class Reader:
             return
         if (
             run.stopped
-            and BEGIN in text
+            and begins(line)
             and line.owner is None
             and line.level is None
             and not signals.harmless_intro(self._last.text)
@@ -111,12 +118,13 @@ class Reader:
             self._new_run(line.number)
             return
         match = signals.START.search(text)
-        if not match and not (signals.ARGUMENTS.search(text)):
+        if not match and not signals.ARGUMENTS.search(text):
             return
         usage, engine = text.startswith("usage: "), bool(match and match["engine"])
-        pid = line.owner.pid if line.owner else None
+        version = (match["old"] or match["new"]) if match else None
+        one_of_many = line.owner is not None and line.owner.rank is not None  # several API servers print it each
         again = run.has_banner and (
-            run.engine_up or any(f.fatal for f in run.failures) or (pid is not None and pid != run.banner_pid)
+            run.engine_up or any(f.fatal for f in run.failures) or bool(version and run.versions and not one_of_many)
         )
         if run.over or (again and not usage and not engine):
             self._new_run(line.number)
@@ -125,7 +133,8 @@ class Reader:
             run.version = run.version or match["old"] or match["new"] or match["engine"]
         if not usage and not engine:
             run.banner_line = run.banner_line or line.number
-            run.has_banner, run.banner_pid = True, pid
+            run.versions += bool(version)
+            run.has_banner, run.banner_pid = True, line.owner.pid if line.owner else None
         if signals.ARGUMENTS.search(text):
             run.arguments = text[:4000]
         if engine:
@@ -135,7 +144,7 @@ class Reader:
 
     def _builder(self, line: Line) -> Builder:
         owner = line.owner
-        if owner is None:
+        if owner is None or (line.level and line.where is None and begins(line)):  # uvicorn marks only the first line
             if self._racing is not None:
                 owner = self._racing
             else:
@@ -153,7 +162,9 @@ class Reader:
 
     def _traceback(self, line: Line) -> bool:
         builder = self._builder(line)
-        if builder.state == "idle" and builder is self._bare and BEGIN in line.text:
+        if builder is self._bare and line.level is not None:
+            line = replace(line, level=None)
+        if builder.state == "idle" and builder is self._bare and begins(line):
             builder.intro = self._last.text[:400]
         was, told = builder.state, builder.told
         taken, trace = builder.feed(line)
@@ -185,9 +196,11 @@ class Reader:
         intro = trace.intro
         fatal = trace.level in (None, "ERROR", "CRITICAL") and not signals.harmless_intro(intro)
         kind = "cut" if trace.cut and not text else "exception"
-        if signals.request_level(intro, trace.where):
+        if kind == "cut" and run.last_line - trace.end > _NEAR:
+            fatal = False  # only the rest of it is missing, not the rest of the log
+        if signals.request_level(intro, trace.where) or frames.of_helper(trace):
             kind, fatal = "request", False
-        elif "never retrieved" in intro or (trace.level in ("ERROR", "CRITICAL") and not signals.fatal_intro(intro)):
+        elif trace.level in ("ERROR", "CRITICAL") and not signals.fatal_intro(intro):
             fatal = False
         if blames == "none":
             fatal = False
@@ -232,10 +245,9 @@ class Reader:
         if line.level in (None, "INFO", "DEBUG"):
             self._progress(line, run, text, owner)
         if line.level in ("ERROR", "CRITICAL", "WARNING") or signals.NOTICE.search(text):
-            if len(run.early_notices) < 64:
-                run.early_notices.append(line)
-            else:
-                run.notices.append(line)
+            run.note(line)
+        if line.level in ("INFO", "DEBUG"):
+            return  # may quote anything: prompts, file names
         if not self._death(line, run, text) and not self._native(line, run, text, owner):
             self._words(line, run, text, owner)
 
@@ -270,12 +282,7 @@ class Reader:
 
     def _death(self, line: Line, run: Run, text: str) -> bool:
         code: str | None = None
-        if (
-            "died" not in text
-            and "exited" not in text
-            and "Failed core proc" not in text
-            and not signals.KILLED.match(text)
-        ):
+        if not any(word in text for word in ("died", "exited", "terminated with")) and not signals.KILLED.match(text):
             return False
         if match := signals.WORKER_DIED.search(text):
             rank = int(match["rank"]) if match["rank"] else None
@@ -289,8 +296,8 @@ class Reader:
             name = match["name"] or "worker"
             role = "engine_core" if "Engine" in name else "api_server" if "API" in name.upper() else "worker"
             who = Owner(role, pid=int(match["pid"]) if match["pid"] else None)
-        elif match := signals.EXITED.match(text):
-            run.exit_codes.append((line.number, text[:200], int(match["code"])))
+        elif match := signals.EXITED.search(text):
+            run.exit_codes.append((line.number, text[:200], signals.exit_code(match)))
             run.over = True
             return True
         elif match := signals.KILLED.match(text):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kit.logs.acceptance import Acceptance
 from kit.logs.model import Failure, Line
@@ -11,6 +11,10 @@ from kit.logs.model import Failure, Line
 _MOST_FATAL = 300
 _MOST_OTHERS = 100
 _MOST_NOTICES = 400
+_EARLY_NOTICES = 64
+_LONGEST_NOTICE = 2000
+_KEPT_FATAL = 24
+_KEPT_OTHERS = 8
 
 
 @dataclass(slots=True)
@@ -25,6 +29,7 @@ class Run:
     banner_pid: int | None = None
     has_banner: bool = False
     banner_line: int = 0
+    versions: int = 0
     engine_up: bool = False
     ready: int | None = None
     served: int | None = None
@@ -53,6 +58,22 @@ class Run:
         return "\n".join(
             [self.arguments, *(n.text[:400] for n in self.early_notices), *(n.text[:400] for n in self.notices)]
         )
+
+    def note(self, line: Line) -> None:
+        """Keep a notable line: the first ones and the last ones of the run."""
+        line = replace(line, text=line.text[:_LONGEST_NOTICE])
+        if len(self.early_notices) < _EARLY_NOTICES:
+            self.early_notices.append(line)
+        else:
+            self.notices.append(line)
+
+    def shrink(self) -> None:
+        """Keep what an answer about a run that is over may need, and no more: a log may hold many runs."""
+        self.failures = [f for f in self.failures if f.fatal][:_KEPT_FATAL] + [f for f in self.failures if not f.fatal][
+            :_KEPT_OTHERS
+        ]
+        self.notices.clear()
+        self.acceptance.thin()
 
     def add(self, failure: Failure) -> None:
         """Keep a failure, as long as there is room: the first ones matter, and the fatal ones more."""

@@ -71,6 +71,8 @@ _HARMLESS_INTRO = (
     "--- Logging error ---",
     "Error in sys.excepthook",
     "Error in atexit",
+    "Exception in thread",
+    "never retrieved",
     "Exception ignored on",
 )
 _REQUEST_INTRO = (
@@ -87,6 +89,16 @@ _REQUEST_INTRO = (
     "Error in completion stream generator",
     "Failed to load image",
     "Failed to apply",
+    "failed with an internal error during generation",
+    "Exception caught. Request id",
+    "Unexpected error pre-processing request",
+    "Invocation of ",
+    "Failed to compile grammar",
+    "Failed to advance FSM",
+    "Error preparing request components",
+    "Error with model",
+    "Background request failed",
+    "stream generator",
 )
 WORKER_DIED = re.compile(
     r"Worker proc (?P<name>\S+?)(?:[-_](?P<rank>\d+))? died unexpectedly(?: \(exit code: (?P<code>-?\d+|None)\))?"
@@ -97,10 +109,13 @@ CHILD_DIED = re.compile(
     r"(?P<code>-?\d+)"
 )
 CORE_PROCS = re.compile(r"Failed core proc\(s\): \{(?P<who>[^}]*)\}")
-EXITED = re.compile(r"^(?P<name>[\w.-]+) exited with code (?P<code>\d+)")
+EXITED = re.compile(
+    r"^(?P<name>[\w.-]+) exited with code (?P<code>\d+)|^command terminated with exit code (?P<code2>\d+)"
+    r"|Main process exited, code=(?P<how>killed|dumped|exited), status=(?P<code3>\d+)"
+)
 KILLED = re.compile(
-    r"^(?:.*\b(?:line \d+|bash|sh): *\d+ )?(?P<what>Killed|Segmentation fault|Bus error|Illegal instruction|Aborted)"
-    r"(?: *\(core dumped\))?(?:\s{2,}.*)?$"
+    r"^(?:.*\b(?:line \d+|bash|sh): *\d+ |srun: error: .*: )?"
+    r"(?P<what>Killed|Segmentation fault|Bus error|Illegal instruction|Aborted)(?: *\(core dumped\))?(?:\s{2,}.*)?$"
 )
 # a native failure or a tool's own words for one: no Python exception need follow
 NATIVE = re.compile(
@@ -112,6 +127,7 @@ NATIVE = re.compile(
     r"|watchdog got stuck|Some NCCL operations have failed or timed out|\b[Oo]ut of memory: Killed process\b"
     r"|oom-kill:|Memory cgroup out of memory|NVRM: Xid|OCI runtime create failed|Error response from daemon"
     r"|^(?:\S+: )?(?:line \d+: )?\S+: (?:command not found|cannot execute binary file)"
+    r"|error while attempting to bind on address|\bOOMKilled\b|oom_kill event|Signal \d+ \(SIG[A-Z]+\) received by PID"
     r"|nvidia-container-cli: |Task was killed due to the node running low on memory|has been marked dead because"
 )
 NOTICE = re.compile(r"NCCL WARN |is not compatible with the current PyTorch installation|[Nn]ot enough free disk space")
@@ -167,6 +183,7 @@ _WAKING = (
     + ("command not found", "cannot execute", "illegal", "nccl warn", "not compatible", "free disk", "shared memory")
     + ("version", "usage:", "llm engine", "platform", "starting", "non-default", "namespace(", "startup", "uvicorn")
     + ("http/", "shut", "stop", "interrupt", "processed prompts", "specdecoding", "loading", "kv cache", "gpu blocks")
+    + ("bind on address", "received by pid", "srun")
     + ("captur", "warming", "dynamo", "cache directory", "compil", "init engine")
 )
 
@@ -196,6 +213,12 @@ def fatal_intro(intro: str) -> bool:
 def harmless_intro(intro: str) -> bool:
     """Whether the message before a traceback says that nothing depends on it."""
     return any(mark in intro for mark in _HARMLESS_INTRO)
+
+
+def exit_code(match: re.Match[str]) -> int:
+    """The exit status an EXITED line names; for an end by a signal 128 plus its number, as a shell has it."""
+    code = int(match["code"] or match["code2"] or match["code3"])
+    return code + 128 if match["how"] in ("killed", "dumped") else code
 
 
 def request_level(intro: str, where: str | None) -> bool:

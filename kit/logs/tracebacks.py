@@ -29,6 +29,7 @@ _GROUP = re.compile(r"\s*(?:[|+][-+ ]*(?:\d+ -+)?|\+-+) ?")
 _MEMBER = re.compile(r"\s*\+-\+-+ \d+ -+")
 _MAX_MESSAGE_LINES = 48
 _MAX_FOREIGN = 40
+_MAX_BEFORE_FRAMES = 3
 _MAX_FRAMES = 400
 _MAX_RAISED = 24
 
@@ -45,6 +46,7 @@ class Builder:
         self._link: str | None = None
         self._foreign = 0
         self._header = 0
+        self._sure = False
 
     @property
     def told(self) -> int:
@@ -56,6 +58,8 @@ class Builder:
         text = line.text
         if self.state == "idle":
             return self._idle(line, text)
+        if self.trace is not None:
+            self.trace.end = line.number
         if self.trace is not None and not self._same_header(line):
             if self.state == "frames":
                 return False, None  # another message of the same process in between
@@ -72,6 +76,8 @@ class Builder:
     def finish(self) -> Trace | None:
         """End the traceback under way (the log ends, or another message begins)."""
         trace, self.trace = self.trace, None
+        if trace is not None and not (self._frames or trace.raised or self._sure):
+            trace = None
         if trace is not None and self.state in ("frames", "between") and (self._frames or not trace.raised):
             trace.cut = True
             if self._frames:
@@ -80,7 +86,7 @@ class Builder:
         return trace
 
     def _idle(self, line: Line, text: str) -> tuple[bool, Trace | None]:
-        if BEGIN in text:
+        if begins(line):
             before = text[: text.index(BEGIN)].strip(" +:")
             self._begin(line, before or self.intro)
             return True, None
@@ -95,6 +101,7 @@ class Builder:
 
     def _begin(self, line: Line, intro: str) -> None:
         self.trace = Trace(self.owner, line.number, intro=intro, level=line.level, where=line.where)
+        self._sure = line.text.startswith((BEGIN, "  File"))
         self.state, self._frames, self._link, self._foreign, self._header = "frames", [], None, 0, line.number
         self.intro = ""
 
@@ -125,9 +132,15 @@ class Builder:
             self._lines = 0
             return True, None
         self._foreign += 1
-        if self._foreign > _MAX_FOREIGN:
+        if not self._frames and not self.trace.raised and self._foreign > _MAX_BEFORE_FRAMES:
+            self._drop()
+        elif self._foreign > _MAX_FOREIGN:
             return False, self.finish()
         return False, None
+
+    def _drop(self) -> None:
+        """It was no traceback after all."""
+        self.trace, self.state = None, "idle"
 
     def _in_message(self, line: Line, text: str) -> tuple[bool, Trace | None]:
         assert self.trace is not None
@@ -157,6 +170,16 @@ class Builder:
             raised.message += "\n" + text
             raised.more = (*raised.more, line.number)
         return True, None
+
+
+def begins(line: Line) -> bool:
+    """Whether a traceback begins in this line (and is not only quoted in it, as in a logged prompt)."""
+    at = line.text.find(BEGIN)
+    if at < 0:
+        return False
+    if line.level in ("INFO", "DEBUG"):
+        return at == 0
+    return at == 0 or line.text[at - 1] in " :|+]"
 
 
 def _ends_message(text: str) -> bool:

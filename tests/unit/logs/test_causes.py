@@ -178,6 +178,89 @@ def test_the_first_exception_of_a_chain_is_the_cause() -> None:
     assert root(diagnose(BANNER, ENGINE, chained, trace(API, START_FAILED)))[2] == "OSError: disk"
 
 
+def test_a_traceback_that_uvicorn_heads_is_read_and_closed() -> None:
+    headed = [
+        f"{API} ERROR:    Traceback (most recent call last):",
+        '  File "/v/starlette/routing.py", line 1, in lifespan',
+        "    x",
+        "OSError: template",
+    ]
+    found = diagnose(BANNER, ENGINE, headed, f"{API} ERROR:    Application startup failed. Exiting.")
+    assert root(found)[2] == "OSError: template"
+    assert diagnose(BANNER, ENGINE, headed[:3], READY, SERVED, [SERVED] * 300).verdict == "healthy"
+
+
+def test_a_port_taken_after_the_start_is_a_failure() -> None:
+    bind = f"{API} ERROR:    [Errno 98] error while attempting to bind on address: already in use"
+    assert root(diagnose(BANNER, ENGINE, READY, bind, f"{API} INFO:     Application shutdown complete."))[3] == 4
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "prompt: 'Explain: Traceback (most recent call last):', params: SamplingParams(n=1)",
+        "prompt: 'Segfault encountered !!!!!!! Segfault encountered', params: SamplingParams(n=1)",
+        "prompt: 'x.c:1:1: fatal error: y.h: No such file', params: SamplingParams(n=1)",
+    ],
+)
+def test_what_users_ask_about_is_no_failure(quoted: str) -> None:
+    asked = f"{API} INFO 01-02 04:00:00 [logger.py:41] Received request cmpl-1: {quoted}"
+    assert diagnose(BANNER, ENGINE, READY, asked, SERVED, asked).verdict == "healthy"
+    offline = f"Prompt: 'Hi', Generated text: '{quoted}'"
+    assert diagnose(BANNER, ENGINE, READY, offline, SERVED).verdict == "healthy"
+
+
+def test_helpers_of_python_that_fail_at_the_end_are_innocent() -> None:
+    helper = [
+        "Traceback (most recent call last):",
+        '  File "/usr/lib/python3/multiprocessing/resource_tracker.py", line 2, in main',
+        "    x",
+        "KeyError: '/psm_1'",
+    ]
+    assert diagnose(BANNER, ENGINE, READY, SERVED, helper).verdict == "healthy"
+    thread = [
+        "Exception in thread Thread-3 (_report_usage_worker):",
+        *[line.strip("\n") for line in trace("", "OSError: x")],
+    ]
+    assert diagnose(BANNER, ENGINE, READY, SERVED, thread).verdict == "healthy"
+
+
+def test_an_engine_error_whose_words_nobody_knew_comes_before_what_the_api_server_made_of_it() -> None:
+    engine = trace(CORE, "ValueError: deep", header="ERROR 01-02 03:05:00 [core.py:9] ", intro="Engine gave up.")
+    assert root(diagnose(BANNER, ENGINE, engine, trace(API, "RuntimeError: no engine")))[:3:2] == (
+        "engine_core",
+        "ValueError: deep",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        ("systemd[1]: vllm.service: Main process exited, code=killed, status=9/KILL", "failed"),
+        ("command terminated with exit code 137", "failed"),
+        ("srun: error: node7: task 0: Segmentation fault (core dumped)", "failed"),
+        ("systemd[1]: vllm.service: Main process exited, code=exited, status=0/SUCCESS", "healthy"),
+    ],
+)
+def test_supervisors_tell_how_it_ended(line: str, verdict: str) -> None:
+    assert diagnose(BANNER, ENGINE, READY, SERVED, line).verdict == verdict
+
+
+def test_several_api_servers_are_one_run() -> None:
+    many = [
+        BANNER,
+        *(
+            f"(ApiServer_{n} pid={n + 20}) INFO 01-02 03:04:00 [utils.py:9] non-default args: {{'model': '/m'}}"
+            for n in range(4)
+        ),
+    ]
+    assert diagnose(many, ENGINE, READY, SERVED).runs == 1
+
+
+def test_a_second_banner_is_a_second_run_though_the_first_said_nothing() -> None:
+    assert diagnose(BANNER, BANNER, ENGINE, READY).runs == 2
+
+
 def test_nothing_is_nothing() -> None:
     assert diagnose([]).verdict == "healthy"
     assert diagnose(["", "", "hello"]).verdict == "healthy"
