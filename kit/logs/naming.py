@@ -104,14 +104,14 @@ def who(failure: Failure, run: Run) -> Owner:
         return failure.owner
     later = [f for f in run.failures if f.line > failure.line and f.fatal]
     for other in later:
-        if other.kind == "death":
+        if other.kind == "death" and other.owner.role != "container":
             return other.owner
     for other in later:
         if other.blames in ("worker", "engine_core"):
             return Owner(other.blames)
-        if other.owner.role != "none":
+        if other.owner.role not in ("none", "container"):
             return other.owner
-    return failure.owner
+    return failure.owner if run.roles else Owner("container")  # no process of the server ever spoke
 
 
 def explained(cause: Cause, run: Run, rules: Sequence[Rule]) -> Cause:

@@ -246,6 +246,17 @@ def test_supervisors_tell_how_it_ended(line: str, verdict: str) -> None:
     assert diagnose(BANNER, ENGINE, READY, SERVED, line).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].',
+        "/bin/sh: 1: vllm: command not found",
+    ],
+)
+def test_where_no_process_of_the_server_ever_spoke_it_is_the_container(line: str) -> None:
+    assert root(diagnose(line))[::3] == ("container", 1)
+
+
 def test_several_api_servers_are_one_run() -> None:
     many = [
         BANNER,
