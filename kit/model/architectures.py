@@ -71,6 +71,19 @@ ARCHITECTURES: dict[str, tuple[str, Callable[[TextConfig], Iterator[Module]]]] =
 }
 """Class name in config.json -> prefix of the language model's tensors, its modules."""
 
+RENAMED: dict[str, tuple[tuple[str, str], ...]] = {
+    "KimiK25ForConditionalGeneration": (("language_model.layers.", "language_model.model.layers."),),
+}
+"""Beginnings of names that vLLM takes for others: NVIDIA's first NVFP4 checkpoint of Kimi-K2.5 left out `model.`."""
+
+
+def usual_name(architecture: str, name: str) -> str:
+    """A tensor's name as the architecture's own checkpoints have it."""
+    for found, usual in RENAMED.get(architecture, ()):
+        if name.startswith(found):
+            return usual + name.removeprefix(found)
+    return name
+
 
 def _ends(config: TextConfig) -> Iterator[Module]:
     yield "model.embed_tokens", (config.vocab_size, config.hidden_size)

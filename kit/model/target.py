@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kit.model.architectures import ARCHITECTURES
+from kit.model.architectures import ARCHITECTURES, RENAMED, usual_name
 from kit.model.config import ModelConfig, read_config
 from kit.model.findings import Finding, some
 from kit.model.folder import Fault, ModelFolder
@@ -16,6 +16,9 @@ QUANTIZED_PARTS = frozenset({
     "weight_packed", "weight_scale", "weight_scale_inv", "weight_scale_2", "qweight", "qzeros", "scales",
 })  # fmt: skip
 """Tensor parts that only a quantized checkpoint has (compressed-tensors, fp8, ModelOpt, GPTQ, AWQ)."""
+
+
+PACKED = ("U8", "I32", "F4")  # types that hold several weights in one element: their shape is not the weight's
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,10 @@ def _against_config(config: ModelConfig, weights: Weights) -> list[Finding]:
 
 
 def _modules(config: ModelConfig, tensors: Mapping[str, Tensor]) -> list[Finding]:
-    prefix, modules = ARCHITECTURES[str(config.architecture)]
+    architecture = str(config.architecture)
+    prefix, modules = ARCHITECTURES[architecture]
+    if architecture in RENAMED:
+        tensors = {usual_name(architecture, name): tensor for name, tensor in tensors.items()}
     there = {name.rpartition(".")[0] for name in tensors}
     missing: list[str] = []
     wrong: list[str] = []
@@ -72,7 +78,7 @@ def _modules(config: ModelConfig, tensors: Mapping[str, Tensor]) -> list[Finding
             missing.append(name)
             continue
         tensor = tensors.get(f"{name}.weight")
-        if tensor and not _fits(tensor.shape, shape):
+        if tensor and tensor.dtype not in PACKED and not _fits(tensor.shape, shape):
             wrong.append(f"{name} is {list(tensor.shape)}, not {list(shape)}")
     findings = []
     if missing:

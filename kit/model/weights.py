@@ -180,7 +180,8 @@ def _judge_presence(
         findings.append(
             _finding("shard-missing", f"{len(missing)} weight files are not there: {some(missing)}", "all of them")
         )
-    unlisted = sorted(set(folder.shards) - used)
+    # Mistral's models bring the same weights once more, in a file of their own format.
+    unlisted = sorted(name for name in set(folder.shards) - used if not name.startswith("consolidated"))
     if unlisted:
         findings.append(
             _warning(

@@ -129,6 +129,8 @@ def test_a_stray_shard_is_only_a_warning(kimi):
     facts = judged(kimi)
     assert [finding.id for finding in facts.findings] == ["shard-unlisted"] and not facts.failed
     assert "x" not in facts.weights.tensors
+    (kimi / "old.safetensors").rename(kimi / "consolidated.safetensors")
+    assert judged(kimi).findings == ()
 
 
 @pytest.mark.parametrize(
@@ -158,6 +160,22 @@ def test_a_packed_weight_without_its_scale(tmp_path):
     del tensors["language_model.model.layers.1.mlp.experts.0.up_proj.weight_scale"]
     found = findings(write_model(tmp_path, config, tensors, 2))["tensor-missing"]
     assert found.found.endswith("language_model.model.layers.1.mlp.experts.0.up_proj without weight_scale")
+
+
+def test_nvfp4_whose_weights_are_packed_and_whose_names_leave_out_the_model(tmp_path):
+    config = {**kimi_config(**SMALL), "quantization_config": {"quant_method": "modelopt"}}
+    tensors = {}
+    for name, (dtype, shape) in kimi_tensors(config).items():
+        module = name.replace("language_model.model.layers.", "language_model.layers.").rpartition(".")[0]
+        if name.endswith("weight_packed"):
+            rows, columns = shape[0], shape[1] * 8
+            tensors[f"{module}.weight"] = ("U8", (rows, columns // 2))
+            tensors[f"{module}.weight_scale"] = ("F8_E4M3", (rows, columns // 16))
+            tensors[f"{module}.weight_scale_2"] = ("F32", ())
+        elif not name.endswith(("weight_scale", "weight_shape")):
+            tensors[name.replace("language_model.model.layers.", "language_model.layers.")] = (dtype, shape)
+    folder = write_model(tmp_path, config, tensors, 2)
+    assert findings(folder) == {}
 
 
 def test_an_unknown_architecture_is_judged_by_its_layers(tmp_path):
