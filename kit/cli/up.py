@@ -12,6 +12,7 @@ from kit.cli.options import File, Json, Sets
 def command(
     file: File = None,
     sets: Sets = [],  # noqa: B006
+    doctor: Annotated[bool, typer.Option(help="Run the checks of `kit doctor` before anything is started.")] = True,
     smoke: Annotated[bool, typer.Option(help="Run the smoke test when the service is ready.")] = True,
     json: Json = False,
     events: Annotated[
@@ -22,4 +23,4 @@ def command(
     from kit.config import load
     from kit.serve.up import up
 
-    raise typer.Exit(up(load(file, sets), smoke=smoke, json=json, events=events))
+    raise typer.Exit(up(load(file, sets), smoke=smoke, json=json, events=events, doctor=doctor))

@@ -35,11 +35,13 @@ def start(
     client: DockerClient,
     image: str,
     say: Callable[[str], None],
+    preflight: Callable[[], None],
     views: Callable[[], Sequence[View]] = lambda: (),
 ) -> Started | Died:
-    """Start the service and wait until it is ready or has failed; `views` are opened once there is something to show.
+    """Start the service and wait until it is ready or has failed.
 
-    Called under the deployment's lock. On Ctrl-C the container is stopped and the log kept.
+    `preflight` raises when the machine, the model or the image cannot work; it is asked before anything is started.
+    `views` are opened once there is something to show. Called under the deployment's lock. On Ctrl-C the container is stopped and the log kept.
     Raises MissingError for what is not there, KitError for an engine that refuses.
     """
     rendered = prepare(deployment, image)
@@ -56,6 +58,7 @@ def start(
         box.stop(old, spec.stop_grace)
         box.remove(old)
     need_free_port(deployment)
+    preflight()
     run = new_run(deployment)
     gpu_access = _gpu_access(spec.gpus, engine)
     try:

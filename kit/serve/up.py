@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 Emit = Callable[[dict[str, Any]], None]
 
 
-def up(deployment: Deployment, *, smoke: bool, json: bool, events: bool = False) -> int:
+def up(deployment: Deployment, *, smoke: bool, json: bool, events: bool = False, doctor: bool = True) -> int:
     """Start (or find running) and check; returns the exit code: 0, 3 (a gate failed) or 4 (the engine failed).
 
     With `events` the start is told as JSON lines on stdout; the last line is the result.
@@ -44,7 +45,8 @@ def up(deployment: Deployment, *, smoke: bool, json: bool, events: bool = False)
         with contextlib.closing(engine.client()) as client:
             image = image_of(deployment, client)
             out.say(f"starting {deployment.name}: vLLM {deployment.kit.engine.vllm}, image {image}")
-            began = start(deployment, engine, client, image, out.say, lambda: [_view(deployment, events)])
+            preflight = partial(_preflight, deployment) if doctor else lambda: None
+            began = start(deployment, engine, client, image, out.say, preflight, lambda: [_view(deployment, events)])
             if isinstance(began, Died):
                 return _died(began, emit)
             out.say("ready" if began.already else f"ready after {began.seconds:.1f} s")
@@ -53,6 +55,13 @@ def up(deployment: Deployment, *, smoke: bool, json: bool, events: bool = False)
     if emit:
         emit({"schema": "kit.up/1", "verdict": "pass", "ready_s": round(began.seconds, 2), "smoke": None})
     return 0
+
+
+def _preflight(deployment: Deployment) -> None:
+    from kit.checks.doctor import preflight
+
+    preflight(deployment, out.say)
+    out.say("doctor: nothing stands in the way")
 
 
 def _view(deployment: Deployment, events: bool) -> View:

@@ -114,7 +114,7 @@ def test_a_spoiled_target(
 ) -> None:
     made = box()
     spoiled_target(made, spoil)
-    told = diagnosis(made.kit("up", "--json", "--set", "smoke.gates.exact=false"), made)
+    told = diagnosis(made.kit("up", "--json", "--no-doctor"), made)
     check(told["root_cause"], category, process)
 
 
@@ -133,8 +133,17 @@ def test_settings_that_cannot_work(
     box: Callable[..., Box], sections: dict[str, Any], category: str, process: str | set[str]
 ) -> None:
     made = box(**sections)
-    told = diagnosis(made.kit("up", "--json"), made)
+    told = diagnosis(made.kit("up", "--json", "--no-doctor"), made)
     check(told["root_cause"], category, process)
+
+
+def test_the_doctor_stops_a_start_that_cannot_work(box: Callable[..., Box]) -> None:
+    made = box()
+    spoiled_target(made, truncate)
+    done = made.kit("up")
+    assert done.code == 3, done.err
+    assert "nothing was started" in done.err and "model.safetensors" in done.err
+    assert made.kit("status").code == 5
 
 
 def processes(made: Box) -> dict[int, str]:
