@@ -44,7 +44,7 @@ def in_text(text: str) -> tuple[str, ...]:
 
 
 def python(expression: str, licence: str, classifiers: Sequence[str]) -> tuple[str, ...]:
-    """The licences of Python metadata: the SPDX expression, else the short name, else the classifiers, else its words."""
+    """The licences of Python metadata: the SPDX expression, else short name, else classifiers, else its words."""
     if expression:
         return (expression,)
     if licence and "\n" not in licence and len(licence) <= _LONGEST_NAME and licence.upper() != "UNKNOWN":

@@ -41,7 +41,8 @@ def start(
     """Start the service and wait until it is ready or has failed.
 
     `preflight` raises when the machine, the model or the image cannot work; it is asked before anything is started.
-    `views` are opened once there is something to show. Called under the deployment's lock. On Ctrl-C the container is stopped and the log kept.
+    `views` are opened once there is something to show. Called under the deployment's lock. On Ctrl-C the container
+    is stopped and the log kept.
     Raises MissingError for what is not there, KitError for an engine that refuses.
     """
     rendered = prepare(deployment, image)
