@@ -93,17 +93,29 @@ def smoke_running(deployment: Deployment, *, json: bool) -> int:
 
 
 def _died(died: Died, emit: Emit | None) -> int:
-    from kit.logs import render_text, to_json
+    from kit.logs import render_text
 
     out.say(f"after {died.seconds:.1f} s: {died.reason}")
     if emit:
-        emit({"schema": "kit.up/1", "verdict": "fail", "reason": died.reason, "diagnosis": to_json(died.diagnosis)})
+        emit(_failed(died.reason, died.diagnosis))
     else:
         out.data(render_text(died.diagnosis, path=str(died.log), colour=out.colour(sys.stdout)))
     out.error(
         EngineFailed("the engine failed to start", hint=f"mend the cause, then kit up; the whole log: {died.log}")
     )
     return EngineFailed.exit_code
+
+
+def _failed(reason: str, diagnosis: Diagnosis | None) -> dict[str, Any]:
+    """kit.up/1 of a service that ended before it could be judged."""
+    from kit.logs import to_json
+
+    return {
+        "schema": "kit.up/1",
+        "verdict": "fail",
+        "reason": reason,
+        "diagnosis": diagnosis and to_json(diagnosis),
+    }
 
 
 def _smoke(deployment: Deployment, client: DockerClient, run: Path, emit: Emit | None, ready_s: float | None) -> int:
@@ -114,7 +126,10 @@ def _smoke(deployment: Deployment, client: DockerClient, run: Path, emit: Emit |
     try:
         result = smoke(deployment, api_of(deployment))
     except EngineFailed as error:
-        _print_diagnosis(_diagnose(deployment, client, run), emit)
+        diagnosis = _diagnose(deployment, client, run)
+        _print_diagnosis(diagnosis, emit)
+        if emit:
+            emit(_failed(error.message, diagnosis))
         raise error
     record(run, "smoke.json", result.to_json())
     report: dict[str, Any] = result.to_json()

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from kit import files, proc
 from kit.engine import apt
@@ -30,9 +33,30 @@ DEBS = ["docker.io", "docker-cli", "containerd", "runc", "tini", "libseccomp2", 
 
 def fetch_wheels(lock: Path, folder: Path) -> list[Path]:
     """Download the wheels of a hash-locked list, for the GPU machine's Python, and return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _pip("download", "-d", folder, "--require-hashes", "-r", lock)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    chosen = folder / "requirements.txt"
+    chosen.write_text(for_target(lock.read_text()))
+    _pip("download", "-d", folder, "--require-hashes", "-r", chosen)
+    chosen.unlink()
     return sorted(folder.glob("*.whl"))
+
+
+def for_target(lock: str) -> str:
+    """The entries of a requirements file that hold for the GPU machine's Python, without their markers.
+
+    pip would judge a marker by the Python that runs it here.
+    """
+    target = {"python_version": PYTHON, "python_full_version": f"{PYTHON}.3"}
+    kept = []
+    for entry in re.findall(r"(?m)^[A-Za-z0-9].*(?:(?<=\\)\n.*)*", lock):
+        first, *hashes = [line.strip().rstrip("\\").strip() for line in entry.split("\n")]
+        text, _, inline = first.partition(" --hash=")
+        requirement = Requirement(text.strip())
+        if requirement.marker is None or requirement.marker.evaluate(target):
+            sums = [f"--hash={inline}"] if inline else hashes
+            kept.append(" ".join([f"{requirement.name}{requirement.specifier}", *sums]))
+    return "\n".join(kept) + "\n"
 
 
 def fetch_debs(lock: Path, folder: Path) -> list[Path]:

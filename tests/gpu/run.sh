@@ -22,7 +22,7 @@ if [ "${1:-}" = setup ]; then
   tar -xJf "$here/kit.tar.xz" -C "$BED/kit"
   if [ ! -x "$BED/venv/bin/python" ]; then
     python3 -m venv --without-pip "$BED/venv"
-    python3 -m pip --python "$BED/venv/bin/python" install -q --no-index --find-links "$BED/wheels" \
+    python3 -m pip --python "$BED/venv/bin/python" install -q --no-index --find-links "$BED/kit/wheels" \
       --require-hashes --only-binary :all: -r "$BED/kit/requirements.lock"
   fi
 fi
