@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from kit.cli import out
-from kit.cli.options import File, Json, Sets
+from kit.cli.options import File, Json, Sets, group
 
-app = typer.Typer(help="Check kit.yaml, show where each value came from, print its schema.", no_args_is_help=True)
+app = group("Check kit.yaml, show where each value came from, print its schema.")
 
 
 @app.command()

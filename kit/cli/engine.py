@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kit.cli import out
-from kit.cli.options import Json
+from kit.cli.options import Json, group
 from kit.errors import UsageError
 
 if TYPE_CHECKING:
     from kit.engine.layout import Layout
 
-app = typer.Typer(help="Show the Docker engine in use; set up or remove a private one.", no_args_is_help=True)
+app = group("Show the Docker engine in use; set up or remove a private one.")
 
 
 @app.command()

@@ -18,3 +18,8 @@ Sets = Annotated[
     typer.Option("--set", help="Override a value: --set server.port=9000. May be repeated.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def group(text: str) -> typer.Typer:
+    """A verb with sub-verbs."""
+    return typer.Typer(help=text, no_args_is_help=True, add_completion=False, rich_markup_mode=None)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kit.cli import out
-from kit.cli.options import File, Json, Sets
+from kit.cli.options import File, Json, Sets, group
 
 if TYPE_CHECKING:
     from kit.patches.catalog import Catalog
     from kit.patches.check import Outlook
 
-app = typer.Typer(help="List, show, check and prove the patches baked into an image.", no_args_is_help=True)
+app = group("List, show, check and prove the patches baked into an image.")
 
 Vllm = Annotated[str | None, typer.Option("--vllm", help="A vLLM release, such as 0.16.0.", show_default=False)]
 
