@@ -45,17 +45,26 @@ class Apt:
         self._run("apt-get", "update", check=False)
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """`names` and every package they need that this machine has not installed.
+        """`names` and every package they need that this machine has not installed."""
+        wanted = list(names)
+        return sorted({*wanted, *self.closure(wanted, Path("/var/lib/dpkg/status"))})
+
+    def query(self, *args: str) -> str:
+        """What `apt-cache` answers."""
+        return self._run("apt-cache", *args).out
+
+    def closure(self, names: Iterable[str], status: Path) -> dict[str, str]:
+        """Name -> version of everything that `names` need on a machine whose dpkg status is `status`.
 
         Raises MissingError when the archive lacks one of them.
         """
-        wanted = list(names)
-        done = self._run("apt-get", "--simulate", "--no-install-recommends", "install", *wanted, check=False)
+        install = ["--simulate", "--no-install-recommends", f"-oDir::State::status={status}", "install", *names]
+        done = self._run("apt-get", *install, check=False)
         if done.code != 0:
             said = [line for line in (done.err + done.out).splitlines() if line.strip()]
-            raise MissingError("this machine's Debian archive lacks packages", hint=_HINT, evidence=said[-6:])
-        needed = [line.split()[1] for line in done.out.splitlines() if line.startswith("Inst ")]
-        return sorted({*wanted, *needed})
+            raise MissingError("the Debian archive in reach lacks packages", hint=_HINT, evidence=said[-6:])
+        lines = [line.split() for line in done.out.splitlines() if line.startswith("Inst ")]
+        return {fields[1]: fields[2].lstrip("(") for fields in lines}
 
     def download(self, names: Iterable[str], to: Path) -> None:
         """Fetch the packages as .deb files into `to`, checked by apt against the signed lists."""
