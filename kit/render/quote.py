@@ -69,6 +69,12 @@ def word(value: str) -> Safe:
     return Safe(value)
 
 
+def dockerfile(value: str) -> Safe:
+    """One value of a Dockerfile's ENV or LABEL, in double quotes."""
+    text = _checked(value).replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    return Safe(f'"{text}"')
+
+
 def comment(value: str) -> Safe:
     """One line of a comment."""
     return Safe("".join(c if c.isprintable() else "?" for c in value))
@@ -92,4 +98,4 @@ def _checked(value: str) -> str:
     return value
 
 
-FILTERS = {f.__name__: f for f in (shell, shell_words, compose, systemd, systemd_path, python, word, comment)}
+FILTERS = {f.__name__: f for f in (shell, shell_words, compose, systemd, systemd_path, python, word, dockerfile, comment)}

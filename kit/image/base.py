@@ -1,0 +1,103 @@
+"""Builds a base system with mmdebstrap from locked packages of the store: no network, same bytes each time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kit import files, proc
+from kit.engine import apt
+from kit.errors import MissingError
+from kit.home import kit_home
+from kit.image import tarball
+from kit.image.recipe import Base
+from kit.store.fetch import deb_item
+from kit.store.store import Item, Store, need_space
+
+Say = Callable[[str], None]
+
+_SPACE = 1 << 30
+_PATH_RULES = (
+    "path-exclude=/usr/share/doc/*",
+    "path-include=/usr/share/doc/*/copyright",
+    "path-exclude=/usr/share/locale/*",
+    "force-unsafe-io",
+)
+
+
+def base_tar(base: Base, store: Store, say: Say) -> Path:
+    """The base's root file system as a tar, made now or kept from an earlier run.
+
+    The store must hold the packages. Raises MissingError without mmdebstrap or space.
+    """
+    kept = kit_home() / "made" / f"base-{base.digest}.tar"
+    with files.locked(kept.with_suffix(".lock"), what=f"making base {base.name}", wait=True):
+        if not kept.is_file():
+            need_space(kept.parent, _SPACE, f"making base {base.name}")
+            say(f"base: making {base.name} from {len(base.debs)} Debian packages")
+            with _scratch() as folder, files.replacing(kept) as handle:
+                tarball.normalize(_bootstrap(base, store, folder), handle, base.epoch)
+    return kept
+
+
+def _bootstrap(base: Base, store: Store, folder: Path) -> Path:
+    repository, customize, made = folder / "repository", folder / "customize.sh", folder / "base.tar"
+    store.stage((deb_item(d) for d in base.debs), repository)
+    (repository / "Packages").write_text(_index(repository, [deb_item(d) for d in base.debs]))
+    customize.write_bytes(base.customize)
+    tool = _mmdebstrap(folder)
+    merged_usr = tool.parent.parent / "share" / "mmdebstrap" / "hooks" / "merged-usr"
+    command = [tool, "--variant=custom", "--format=tar", f"--include={','.join(d.name for d in base.debs)}"]
+    command += [f"--dpkgopt={rule}" for rule in _PATH_RULES]
+    command += [f"--hook-dir={merged_usr}", f'--customize-hook=sh {customize} "$1"', "--quiet"]
+    command += [base.suite, made, f"deb [trusted=yes] copy:{repository} ./"]
+    env = {
+        "SOURCE_DATE_EPOCH": str(base.epoch),
+        "TMPDIR": str(folder),
+        "PATH": f"{tool.parent}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin",
+        "LC_ALL": "C.UTF-8",
+    }
+    proc.run(command, env=env, hint="run this again; if it stays, the lock and the suite do not fit: kit lock")
+    return made
+
+
+def _index(repository: Path, items: list[Item]) -> str:
+    """A Packages file for the debs in `repository`: what each says of itself, where it lies, its locked hash."""
+    stanzas = []
+    for item in items:
+        control = proc.run(["dpkg-deb", "--field", repository / item.name]).out.rstrip()
+        stanzas.append(f"{control}\nFilename: ./{item.name}\nSize: {item.size}\nSHA256: {item.sha256}\n")
+    return "\n".join(stanzas)
+
+
+def _mmdebstrap(folder: Path) -> Path:
+    """The installed mmdebstrap, or one unpacked for this run from the distribution's package."""
+    if installed := shutil.which("mmdebstrap"):
+        return Path(installed)
+    if not apt.available():
+        raise MissingError(
+            "mmdebstrap, which makes the base system, is not installed",
+            hint="install mmdebstrap (Debian, Ubuntu: apt-get install mmdebstrap); or run the kit on such a machine",
+        )
+    source = apt.Apt(folder / "apt")
+    source.update()
+    source.download(["mmdebstrap"], folder / "tools")
+    apt.unpack(folder / "tools", folder / "unpacked")
+    return folder / "unpacked" / "usr" / "bin" / "mmdebstrap"
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder on the disk of KIT_HOME, so that packages are linked, not copied; gone afterwards."""
+    parent = kit_home() / "made"
+    for old in parent.glob("part-*"):  # of a kit that was killed
+        shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix="part-", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

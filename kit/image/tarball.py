@@ -1,0 +1,43 @@
+"""Rewrites a tar so that its bytes follow from its content: order, times, owners by number, no device nodes."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import IO
+
+# What apt and dpkg leave behind, and the device nodes that every container runtime makes itself.
+LEFT_OUT = ("dev/", "etc/apt/", "var/lib/apt/", "var/cache/apt/", "etc/dpkg/dpkg.cfg.d/99mmdebstrap")
+
+
+def normalize(source: Path, to: IO[bytes], epoch: int) -> None:
+    """Write the tar `source` to `to`: sorted by name, no time after `epoch` (seconds), owner names left out."""
+    with tarfile.open(source) as old, tarfile.open(fileobj=to, mode="w", format=tarfile.GNU_FORMAT) as new:
+        members = {name: member for member in old if (name := _name(member)) and not name.startswith(LEFT_OUT)}
+        first_of: dict[str, str] = {}  # a hard link must follow the file that it names
+        for name in sorted(members):
+            member = members[name]
+            member.mtime = min(int(member.mtime), epoch)
+            member.uname = member.gname = ""
+            member.pax_headers = {}
+            member.name = name
+            content: IO[bytes] | None = None
+            if member.isreg() or member.islnk():
+                target = _clean(member.linkname) if member.islnk() else name
+                if target in first_of:
+                    member.type, member.linkname, member.size = tarfile.LNKTYPE, first_of[target], 0
+                else:
+                    first_of[target] = name
+                    data = members[target]
+                    member.type, member.linkname, member.size = tarfile.REGTYPE, "", data.size
+                    content = old.extractfile(data)
+            new.addfile(member, content)
+
+
+def _name(member: tarfile.TarInfo) -> str:
+    name = _clean(member.name)
+    return f"{name}/" if member.isdir() and name else name
+
+
+def _clean(name: str) -> str:
+    return name.removeprefix("./").strip("/") if name != "." else ""
