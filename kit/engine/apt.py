@@ -77,10 +77,7 @@ class Apt:
 
 def newer_suite(folder: Path, suite: str, codename: str) -> Apt:
     """An Apt for `suite`, reached through the mirrors this machine uses for `codename`."""
-    etc = Path("/etc/apt")
-    files = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]
-    texts = {str(f): f.read_text(errors="replace") for f in files if f.suffix in (".list", ".sources") and f.is_file()}
-    text = sources_of(suite, instead_of=codename, sources=texts)
+    text = sources_of(suite, instead_of=codename, sources=machine_sources())
     if not text:
         raise MissingError(
             f"no apt source of {codename} with the component main, so none of {suite} can be derived",
@@ -90,6 +87,26 @@ def newer_suite(folder: Path, suite: str, codename: str) -> Apt:
     listed = folder / f"{suite}.sources"
     listed.write_text(text)
     return Apt(folder, listed)
+
+
+def machine_sources() -> dict[str, str]:
+    """The machine's apt source lists: file name -> text."""
+    etc = Path("/etc/apt")
+    files = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]
+    return {str(f): f.read_text(errors="replace") for f in files if f.suffix in (".list", ".sources") and f.is_file()}
+
+
+def program(name: str, folder: Path) -> Path:
+    """A program that is installed, or one unpacked below `folder` from the distribution's package of its name."""
+    if installed := shutil.which(name):
+        return Path(installed)
+    if not available():
+        raise MissingError(f"the program {name} is not installed", hint=f"install {name} (a package of Debian)")
+    source = Apt(folder / "apt")
+    source.update()
+    source.download([name], folder / "tools")
+    unpack(folder / "tools", folder / "unpacked")
+    return folder / "unpacked" / "usr" / "bin" / name
 
 
 def unpack(packages: Path, into: Path) -> dict[str, str]:

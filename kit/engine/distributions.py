@@ -21,9 +21,18 @@ class Distribution:
     from_host: tuple[str, ...]
 
 
+def release_names() -> tuple[str, bool]:
+    """This machine's release codename, and whether it is Debian itself."""
+    try:
+        facts = _facts(Path("/etc/os-release").read_text())
+    except OSError:
+        return "", False
+    return facts.get("VERSION_CODENAME", ""), facts.get("ID") == "debian"
+
+
 def choose(os_release: str) -> Distribution | None:
     """The entry for a machine whose /etc/os-release reads `os_release`; None where there is none."""
-    facts = dict(re.findall(r'(?m)^(\w+)="?([^"\n]*)"?$', os_release))
+    facts = _facts(os_release)
     names = [facts.get("ID", ""), *facts.get("ID_LIKE", "").split()]
     for entry in tomllib.loads(_TABLE.read_text())["distribution"]:
         codename = facts.get("VERSION_CODENAME", "")
@@ -62,6 +71,10 @@ def sources_of(suite: str, *, instead_of: str, sources: dict[str, str]) -> str:
             lines += [f"{key.title()}: {stanza[key]}" for key in ("signed-by", "trusted") if key in stanza]
             found.append("\n".join(lines) + "\n")
     return "\n".join(found)
+
+
+def _facts(os_release: str) -> dict[str, str]:
+    return dict(re.findall(r'(?m)^(\w+)="?([^"\n]*)"?$', os_release))
 
 
 def _deb822(text: str) -> list[dict[str, str]]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from kit import files, proc
 from kit.engine import apt
-from kit.errors import MissingError
 from kit.home import kit_home
 from kit.image import tarball
 from kit.image.recipe import Base
@@ -49,7 +48,7 @@ def _bootstrap(base: Base, store: Store, folder: Path) -> Path:
     store.stage((deb_item(d) for d in base.debs), repository)
     (repository / "Packages").write_text(_index(repository, [deb_item(d) for d in base.debs]))
     customize.write_bytes(base.customize)
-    tool = _mmdebstrap(folder)
+    tool = apt.program("mmdebstrap", folder)
     merged_usr = tool.parent.parent / "share" / "mmdebstrap" / "hooks" / "merged-usr"
     command = [tool, "--variant=custom", "--format=tar", f"--include={','.join(d.name for d in base.debs)}"]
     command += [f"--dpkgopt={rule}" for rule in _PATH_RULES]
@@ -72,22 +71,6 @@ def _index(repository: Path, items: list[Item]) -> str:
         control = proc.run(["dpkg-deb", "--field", repository / item.name]).out.rstrip()
         stanzas.append(f"{control}\nFilename: ./{item.name}\nSize: {item.size}\nSHA256: {item.sha256}\n")
     return "\n".join(stanzas)
-
-
-def _mmdebstrap(folder: Path) -> Path:
-    """The installed mmdebstrap, or one unpacked for this run from the distribution's package."""
-    if installed := shutil.which("mmdebstrap"):
-        return Path(installed)
-    if not apt.available():
-        raise MissingError(
-            "mmdebstrap, which makes the base system, is not installed",
-            hint="install mmdebstrap (Debian, Ubuntu: apt-get install mmdebstrap); or run the kit on such a machine",
-        )
-    source = apt.Apt(folder / "apt")
-    source.update()
-    source.download(["mmdebstrap"], folder / "tools")
-    apt.unpack(folder / "tools", folder / "unpacked")
-    return folder / "unpacked" / "usr" / "bin" / "mmdebstrap"
 
 
 @contextmanager

@@ -98,4 +98,3 @@ def _with_sizes(document: dict[str, Any]) -> dict[str, Any]:
             if "size" not in wheel and address.scheme == "file":
                 wheel["size"] = Path(unquote(address.path)).stat().st_size
     return document
-

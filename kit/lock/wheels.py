@@ -119,4 +119,3 @@ def _best(wheels: list[dict[str, Any]], rank: dict[Tag, int]) -> dict[str, Any] 
 def file_name(wheel: dict[str, Any]) -> str:
     """The file name of a wheel in a pylock.toml: given, or the end of its address."""
     return str(wheel.get("name") or unquote((wheel.get("url") or wheel.get("path", "")).rsplit("/", 1)[-1]))
-

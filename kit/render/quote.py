@@ -98,4 +98,6 @@ def _checked(value: str) -> str:
     return value
 
 
-FILTERS = {f.__name__: f for f in (shell, shell_words, compose, systemd, systemd_path, python, word, dockerfile, comment)}
+FILTERS = {
+    f.__name__: f for f in (shell, shell_words, compose, systemd, systemd_path, python, word, dockerfile, comment)
+}

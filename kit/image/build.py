@@ -1,0 +1,128 @@
+"""Builds an image with BuildKit: from the store, without network, the same bytes each time; nothing where it is there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kit import files, proc
+from kit.engine import Engine
+from kit.home import kit_home
+from kit.image.base import base_tar
+from kit.image.progress import BuildProgress, Say, explain
+from kit.image.recipe import INPUT_LABEL, PLATFORM, Recipe
+from kit.lock.archive import debian
+from kit.store.fetch import fetch_debs, fetch_wheels, wheel_item
+from kit.store.store import Store, link_or_copy, need_space
+
+
+@dataclass(frozen=True)
+class Built:
+    """An image of the engine. `id` is the engine's own name for it; `fresh` says that it was built just now."""
+
+    reference: str
+    id: str
+    diff_ids: tuple[str, ...]
+    fresh: bool
+
+
+def find(recipe: Recipe, engine: Engine) -> Built | None:
+    """The engine's image of exactly these inputs; None when there is none."""
+    from docker.errors import ImageNotFound
+
+    with contextlib.closing(engine.client()) as client:
+        try:
+            image: Any = client.images.get(recipe.reference)
+        except ImageNotFound:
+            return None
+    if image.labels.get(INPUT_LABEL) != recipe.digest:
+        return None  # somebody else's image under our name
+    return Built(recipe.reference, str(image.id), tuple(image.attrs["RootFS"]["Layers"]), fresh=False)
+
+
+def fetch(recipe: Recipe, store: Store, say: Say) -> int:
+    """Bring every input of `recipe` into the store; returns how many files were fetched."""
+    with tempfile.TemporaryDirectory(prefix="kit-apt-") as folder:
+        count = fetch_debs(store, recipe.base.debs, lambda: debian(recipe.base.suite, Path(folder), signed=False), say)
+    return count + fetch_wheels(store, recipe.wheels, recipe.python, recipe.glibc, say)
+
+
+def ensure(recipe: Recipe, engine: Engine, store: Store, say: Say, *, again: bool = False) -> Built:
+    """The image of `recipe`: the engine's, or built now (`again`: in any case, and without BuildKit's cache).
+
+    Raises MissingError without buildx, space or network, IntegrityError for a wrong hash, KitError
+    when a build step fails. Interrupted at any point it leaves no image and no files.
+    """
+    if not again and (there := find(recipe, engine)):
+        return there
+    engine.need_plugin("buildx")
+    with files.locked(kit_home() / "made" / "build.lock", what="building an image", wait=True):
+        if not again and (there := find(recipe, engine)):
+            return there
+        _need_space(recipe, engine)
+        fetch(recipe, store, say)
+        base = base_tar(recipe.base, store, say)
+        with staged(recipe, base, store) as folder:
+            buildx(recipe, engine, folder, output(recipe, engine), say, no_cache=again)
+    made = find(recipe, engine)
+    if made is None:
+        raise proc.ProcessFailed(f"the build ended well, but the engine has no image {recipe.reference}")
+    return Built(made.reference, made.id, made.diff_ids, fresh=True)
+
+
+def output(recipe: Recipe, engine: Engine) -> str:
+    """The exporter of a build into the engine's own image store.
+
+    Layers are kept uncompressed where the store keeps blobs: gzip costs more time than the build,
+    and the identity (configuration digest and diffIDs) does not depend on it.
+    """
+    if engine.containerd_store:
+        return f"type=image,name={recipe.reference},unpack=true,compression=uncompressed"
+    return f"type=docker,name={recipe.reference}"
+
+
+def buildx(recipe: Recipe, engine: Engine, folder: Path, to: str, say: Say, *, no_cache: bool) -> None:
+    """One `docker buildx build` of the staged `folder` (see `staged`) to the exporter `to`."""
+    command = engine.cli("buildx", "build", "--progress=plain", "--network=none", "--provenance=false", "--sbom=false")
+    command += [f"--platform={PLATFORM}", f"--build-arg=SOURCE_DATE_EPOCH={recipe.epoch}"]
+    command += [f"--label={INPUT_LABEL}={recipe.digest}", f"--build-context=wheels={folder / 'wheels'}"]
+    command += ["--no-cache"] if no_cache else []
+    command += [f"--output={to}", str(folder / "context")]
+    progress = BuildProgress(say)
+    done = proc.stream(command, progress.line, env=engine.environment, check=False)
+    if done.code != 0:
+        raise explain(done.out.splitlines(), engine.data_root)
+
+
+@contextlib.contextmanager
+def staged(recipe: Recipe, base: Path, store: Store) -> Iterator[Path]:
+    """The folder a build reads: context/ with the recipe's files and base.tar, wheels/; verified, fixed times and modes."""
+    parent = kit_home() / "made"
+    for old in parent.glob("build-*"):  # of a kit that was killed
+        if old.is_dir():
+            shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix="build-", dir=parent))
+    try:
+        context = folder / "context"
+        for name, content in recipe.files.items():
+            file = context / name
+            files.write(file, content, 0o755 if name in recipe.executables else 0o644)
+            os.utime(file, (recipe.epoch, recipe.epoch))
+        link_or_copy(base, context / "base.tar")
+        store.stage((wheel_item(w) for w in recipe.wheels), folder / "wheels")
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _need_space(recipe: Recipe, engine: Engine) -> None:
+    """Installed wheels take about three times their size; the engine keeps them as layers and unpacked."""
+    wheels = sum(w.size for w in recipe.wheels)
+    if Path(engine.data_root).is_dir():  # the engine may run elsewhere
+        need_space(Path(engine.data_root), 7 * wheels + (2 << 30), f"building {recipe.reference}")
