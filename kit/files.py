@@ -8,7 +8,7 @@ import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -59,10 +59,13 @@ def sha256(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, what: str, wait: bool = False) -> Iterator[None]:
+def locked(
+    path: Path, *, what: str, wait: bool = False, on_wait: Callable[[str], None] | None = None
+) -> Iterator[None]:
     """Hold an exclusive lock on `path` (made if absent); it ends with the process, however that ends.
 
-    With `wait` false a lock held by another process raises UsageError naming `what` is under way.
+    With `wait` false a lock held by another process raises UsageError naming `what` is under way;
+    otherwise `on_wait` is told once that there is one to wait for.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,11 +74,15 @@ def locked(path: Path, *, what: str, wait: bool = False) -> Iterator[None]:
         raise no_write(path, error) from None
     with handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(
-                f"another kit is at work here: {what}", hint="wait for it to end, or end it, then run this again"
-            ) from None
+            if not wait:
+                raise UsageError(
+                    f"another kit is at work here: {what}", hint="wait for it to end, or end it, then run this again"
+                ) from None
+            if on_wait:
+                on_wait(f"waiting for another kit: {what}")
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 

@@ -50,7 +50,12 @@ def _bootstrap(base: Base, store: Store, folder: Path) -> Path:
     customize.write_bytes(base.customize)
     tool = apt.program("mmdebstrap", folder)
     merged_usr = tool.parent.parent / "share" / "mmdebstrap" / "hooks" / "merged-usr"
-    command = [tool, "--variant=custom", "--format=tar", f"--include={','.join(d.name for d in base.debs)}"]
+    command: list[str | Path] = [
+        tool,
+        "--variant=custom",
+        "--format=tar",
+        f"--include={','.join(d.name for d in base.debs)}",
+    ]
     command += [f"--dpkgopt={rule}" for rule in _PATH_RULES]
     command += [f"--hook-dir={merged_usr}", f'--customize-hook=sh {customize} "$1"', "--quiet"]
     command += [base.suite, made, f"deb [trusted=yes] copy:{repository} ./"]

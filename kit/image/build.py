@@ -1,4 +1,4 @@
-"""Builds an image with BuildKit: from the store, without network, the same bytes each time; nothing where it is there."""
+"""Builds an image with BuildKit: from the store, without network, the same bytes each time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kit import files, proc
 from kit.engine import Engine
 from kit.home import kit_home
 from kit.image.base import base_tar
-from kit.image.progress import BuildProgress, Say, explain
+from kit.image.progress import BuildProgress, Say, explain, silent
 from kit.image.recipe import INPUT_LABEL, PLATFORM, Recipe
 from kit.lock.archive import debian
 from kit.store.fetch import fetch_debs, fetch_wheels, wheel_item
@@ -53,7 +53,9 @@ def fetch(recipe: Recipe, store: Store, say: Say) -> int:
     return count + fetch_wheels(store, recipe.wheels, recipe.python, recipe.glibc, say)
 
 
-def ensure(recipe: Recipe, engine: Engine, store: Store, say: Say, *, again: bool = False) -> Built:
+def ensure(
+    recipe: Recipe, engine: Engine, store: Store, say: Say, *, again: bool = False, detail: Say = silent
+) -> Built:
     """The image of `recipe`: the engine's, or built now (`again`: in any case, and without BuildKit's cache).
 
     Raises MissingError without buildx, space or network, IntegrityError for a wrong hash, KitError
@@ -62,14 +64,14 @@ def ensure(recipe: Recipe, engine: Engine, store: Store, say: Say, *, again: boo
     if not again and (there := find(recipe, engine)):
         return there
     engine.need_plugin("buildx")
-    with files.locked(kit_home() / "made" / "build.lock", what="building an image", wait=True):
+    with files.locked(kit_home() / "made" / "build.lock", what="building an image", wait=True, on_wait=say):
         if not again and (there := find(recipe, engine)):
             return there
         _need_space(recipe, engine)
         fetch(recipe, store, say)
         base = base_tar(recipe.base, store, say)
         with staged(recipe, base, store) as folder:
-            buildx(recipe, engine, folder, output(recipe, engine), say, no_cache=again)
+            buildx(recipe, engine, folder, output(recipe, engine), say, no_cache=again, detail=detail)
     made = find(recipe, engine)
     if made is None:
         raise proc.ProcessFailed(f"the build ended well, but the engine has no image {recipe.reference}")
@@ -87,14 +89,16 @@ def output(recipe: Recipe, engine: Engine) -> str:
     return f"type=docker,name={recipe.reference}"
 
 
-def buildx(recipe: Recipe, engine: Engine, folder: Path, to: str, say: Say, *, no_cache: bool) -> None:
-    """One `docker buildx build` of the staged `folder` (see `staged`) to the exporter `to`."""
+def buildx(
+    recipe: Recipe, engine: Engine, folder: Path, to: str, say: Say, *, no_cache: bool, detail: Say = silent
+) -> None:
+    """One `docker buildx build` of `folder` (see `staged`) to the exporter `to`; all output goes to `detail`."""
     command = engine.cli("buildx", "build", "--progress=plain", "--network=none", "--provenance=false", "--sbom=false")
     command += [f"--platform={PLATFORM}", f"--build-arg=SOURCE_DATE_EPOCH={recipe.epoch}"]
     command += [f"--label={INPUT_LABEL}={recipe.digest}", f"--build-context=wheels={folder / 'wheels'}"]
     command += ["--no-cache"] if no_cache else []
     command += [f"--output={to}", str(folder / "context")]
-    progress = BuildProgress(say)
+    progress = BuildProgress(say, detail)
     done = proc.stream(command, progress.line, env=engine.environment, check=False)
     if done.code != 0:
         raise explain(done.out.splitlines(), engine.data_root)
@@ -102,7 +106,7 @@ def buildx(recipe: Recipe, engine: Engine, folder: Path, to: str, say: Say, *, n
 
 @contextlib.contextmanager
 def staged(recipe: Recipe, base: Path, store: Store) -> Iterator[Path]:
-    """The folder a build reads: context/ with the recipe's files and base.tar, wheels/; verified, fixed times and modes."""
+    """The folder a build reads: context/ (recipe's files, base.tar) and wheels/; verified, fixed times and modes."""
     parent = kit_home() / "made"
     for old in parent.glob("build-*"):  # of a kit that was killed
         if old.is_dir():

@@ -1,4 +1,4 @@
-"""From a deployment, or a name and a version, to the Recipe: reads images/, templates/ and the patches; builds nothing."""
+"""From a deployment to its image's Recipe: reads images/, templates/ and the patches; builds nothing."""
 
 from __future__ import annotations
 

@@ -10,6 +10,11 @@ from kit.errors import GateError, IntegrityError, KitError, MissingError
 
 Say = Callable[[str], None]
 
+
+def silent(text: str) -> None:
+    """A place for talk that nobody asked for."""
+
+
 # a part of BuildKit's line -> what it means here
 _STAGES = (
     ("load build context", "handing the inputs to the engine"),
@@ -23,15 +28,16 @@ _STEP = re.compile(r"#(\d+) (?:\[[^\]]*\] )?(.*)")
 
 
 class BuildProgress:
-    """Says each stage once as it begins, with the time since the build's start."""
+    """Says each stage once as it begins, with the time since the build's start; every line goes to `detail`."""
 
-    def __init__(self, say: Say):
-        self._say = say
+    def __init__(self, say: Say, detail: Say):
+        self._say, self._detail = say, detail
         self._began = time.monotonic()
         self._said: set[str] = set()
 
     def line(self, text: str) -> None:
         """Take one line of BuildKit's plain progress."""
+        self._detail(text)
         stage = stage_of(text)
         if stage and stage not in self._said:
             self._said.add(stage)

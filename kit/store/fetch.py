@@ -1,4 +1,4 @@
-"""Brings locked inputs into the store: wheels through pip, Debian packages through apt, as this machine has them set up."""
+"""Brings locked inputs into the store: wheels through this machine's pip, Debian packages through its apt."""
 
 from __future__ import annotations
 
