@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tarfile
 from pathlib import Path
 from typing import IO
@@ -16,21 +17,18 @@ def normalize(source: Path, to: IO[bytes], epoch: int) -> None:
         members = {name: member for member in old if (name := _name(member)) and not name.startswith(LEFT_OUT)}
         first_of: dict[str, str] = {}  # a hard link must follow the file that it names
         for name in sorted(members):
-            member = members[name]
+            target = _clean(members[name].linkname) if members[name].islnk() else name
+            member = copy.copy(members[target])
             member.mtime = min(int(member.mtime), epoch)
             member.uname = member.gname = ""
             member.pax_headers = {}
             member.name = name
             content: IO[bytes] | None = None
-            if member.isreg() or member.islnk():
-                target = _clean(member.linkname) if member.islnk() else name
-                if target in first_of:
-                    member.type, member.linkname, member.size = tarfile.LNKTYPE, first_of[target], 0
-                else:
-                    first_of[target] = name
-                    data = members[target]
-                    member.type, member.linkname, member.size = tarfile.REGTYPE, "", data.size
-                    content = old.extractfile(data)
+            if member.isreg() and target in first_of:
+                member.type, member.linkname, member.size = tarfile.LNKTYPE, first_of[target], 0
+            elif member.isreg():
+                first_of[target] = name
+                content = old.extractfile(members[target])
             new.addfile(member, content)
 
 

@@ -85,7 +85,7 @@ def _uv(source: Path, to: Path, options: Sequence[str]) -> None:
         said = [line for line in done.err.splitlines() if line.strip()]
         raise UsageError(
             f"the requirements {source.name} cannot be met from the package indexes in reach",
-            hint=f"check the network; +cpu and +cu builds of torch lie in an index of their own: name it in {EXTRA_INDEX}",
+            hint=f"check the network; torch's +cpu and +cu builds have their own index: name it in {EXTRA_INDEX}",
             evidence=[line[:400] for line in said[:6]],
         )
 
