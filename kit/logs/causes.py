@@ -112,7 +112,9 @@ def _survived(failure: Failure, run: Run, failures: list[Failure]) -> bool:
         return after and not any(f.fatal and f.blames and f.line > (run.ready or 0) for f in failures)
     went_on = max(run.ready or 0, run.served or 0)
     if run.stopping is not None and failure.line > run.stopping:
-        return not any(f.fatal and (f.blames or f.kind == "death") for f in failures)
+        # an API server that fails stops its engine first and prints its exception last
+        its_own = failure.kind == "exception" and failure.owner.role == "api_server"
+        return not its_own and not any(f.fatal and (f.blames or f.kind == "death") for f in failures)
     return went_on > failure.line and not any(f.fatal and f.blames for f in failures if f.line > failure.line)
 
 

@@ -271,7 +271,8 @@ class Reader:
             run.over, run.stage = True, "shutdown"
         elif (told := signals.TOLD.search(text)) or signals.STOPPING.search(text):
             run.stopping = run.stopping or line.number
-            run.told = run.told or (line.number if told else None)
+            if told and run.told is None:  # the signal goes to all at once: others may have said so first
+                run.told = run.stopping if line.number - run.stopping < _NEAR else line.number
             run.stage = "shutdown" if run.ready else run.stage
         elif signals.OFFLINE.search(text):
             run.served = line.number

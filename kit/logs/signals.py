@@ -126,7 +126,7 @@ NATIVE = re.compile(
     r"|symbol lookup error|error while loading shared libraries|Watchdog caught collective operation timeout"
     r"|watchdog got stuck|Some NCCL operations have failed or timed out|\b[Oo]ut of memory: Killed process\b"
     r"|oom-kill:|Memory cgroup out of memory|NVRM: Xid|OCI runtime create failed|Error response from daemon"
-    r"|^(?:\S+: )?(?:line \d+: )?\S+: (?:command not found|cannot execute binary file)"
+    r"|^(?:\S+: )?(?:(?:line )?\d+: )?\S+: (?:command not found|cannot execute binary file)|^\S+: \d+: \S+: not found$"
     r"|error while attempting to bind on address|\bOOMKilled\b|oom_kill event|Signal \d+ \(SIG[A-Z]+\) received by PID"
     r"|nvidia-container-cli: |Task was killed due to the node running low on memory|has been marked dead because"
 )
@@ -143,13 +143,16 @@ ARGUMENTS = re.compile(r"non-default args: |^args: Namespace\(")
 READY = re.compile(r"Application startup complete|Uvicorn running on|Starting vLLM (?:API )?server")
 OFFLINE = re.compile(r"Processed prompts: 100%")
 SERVED = re.compile(r'"(?:POST|GET) (?P<path>/\S*) HTTP/[\d.]+" (?P<status>\d{3})')
-STOPPED = re.compile(r"Application shutdown complete|Finished server process|\[shutdown\] MPClient: complete")
+STOPPED = re.compile(r"Application shutdown complete|Finished server process")
 # someone outside asked the server to stop; all that follows is that stop's doing
 TOLD = re.compile(
-    r"API server: shutdown triggered|received signal=SIG(?:TERM|INT)|Received SIG(?:TERM|INT)|SIG(?:TERM|INT) received"
-    r"|Gracefully stopping|Shutting down FastAPI HTTP server|KeyboardInterrupt: terminated"
+    r"API server: shutdown triggered|Received SIG(?:TERM|INT)|SIG(?:TERM|INT) received|Gracefully stopping"
+    r"|Shutting down FastAPI HTTP server|KeyboardInterrupt: terminated"
 )
-STOPPING = re.compile(r"^Shutting down$|^Killing local vLLM worker processes")
+# the stop is under way; who began it is not said (an API server that fails sends its engine SIGTERM too)
+STOPPING = re.compile(
+    r"^Shutting down$|^Killing local vLLM worker processes|received signal=SIG(?:TERM|INT)|MPClient: start"
+)
 ENGINE_UP = re.compile(r"Initializing an? (?:V\d )?LLM engine \(v(?P<engine>[^)\s]+)\)")
 
 # a message of the log -> the stage that begins with it
@@ -180,7 +183,16 @@ _WAKING = (
     ("error", "exception", "died", "exit", "kill", "fatal", "fail", "sig", "segfault", "abort", "assert", "dumped")
     + ("terminate", "corrupt", "double free", "stack smashing", "malloc", "free(", "realloc", "munmap", "collect2")
     + ("ninja", "ld:", "lookup", "watchdog", "oom", "xid", "oci runtime", "nvidia-container", "running low", "marked")
-    + ("command not found", "cannot execute", "illegal", "nccl warn", "not compatible", "free disk", "shared memory")
+    + (
+        ": not found",
+        "command not found",
+        "cannot execute",
+        "illegal",
+        "nccl warn",
+        "not compatible",
+        "free disk",
+        "shared memory",
+    )
     + ("version", "usage:", "llm engine", "platform", "starting", "non-default", "namespace(", "startup", "uvicorn")
     + ("http/", "shut", "stop", "interrupt", "processed prompts", "specdecoding", "loading", "kv cache", "gpu blocks")
     + ("bind on address", "received by pid", "srun")

@@ -190,6 +190,20 @@ def test_a_traceback_that_uvicorn_heads_is_read_and_closed() -> None:
     assert diagnose(BANNER, ENGINE, headed[:3], READY, SERVED, [SERVED] * 300).verdict == "healthy"
 
 
+def test_an_api_server_that_fails_stops_its_engine_first_and_is_the_cause() -> None:
+    teardown = [
+        f"{API} INFO 01-02 04:00:00 [core_client.py:770] [shutdown] MPClient: start timeout=0s",
+        f"{CORE} INFO 01-02 04:00:00 [core.py:1454] [shutdown] EngineCore: trigger received signal=SIGTERM",
+        f"{API} INFO 01-02 04:00:00 [core_client.py:777] [shutdown] MPClient: complete",
+        "Traceback (most recent call last):",
+        '  File "/v/vllm/entrypoints/cli/main.py", line 120, in main',
+        '  File "/v/uvicorn/config.py", line 131, in create_ssl_context',
+        "FileNotFoundError: [Errno 2] No such file or directory",
+    ]
+    starting = f"{API} INFO 01-02 03:59:00 [api_server.py:9] Starting vLLM server on https://127.0.0.1:8000"
+    assert root(diagnose(BANNER, ENGINE, starting, teardown))[::3] == ("api_server", 10)
+
+
 def test_a_port_taken_after_the_start_is_a_failure() -> None:
     bind = f"{API} ERROR:    [Errno 98] error while attempting to bind on address: already in use"
     assert root(diagnose(BANNER, ENGINE, READY, bind, f"{API} INFO:     Application shutdown complete."))[3] == 4
