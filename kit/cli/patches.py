@@ -138,14 +138,17 @@ def prove(
     start must fail with the message that the next patch mends, and the last must serve with exact counters.
     """
     from kit.config import load
-    from kit.errors import GateError, UsageError
+    from kit.errors import GateError
     from kit.rehearse import prove as proof
     from kit.rehearse.scenarios import scenarios
 
     deployment = load(file, sets)
-    if python is None:
-        raise UsageError("the container form is not there yet", hint="kit patches prove --python PATH")
-    bench = proof.process_bench(deployment, python, out.say)
+    if python is not None:
+        bench = proof.process_bench(deployment, python, out.say)
+    else:
+        from kit.rehearse.bench import container_bench
+
+        bench = container_bench(deployment, out.say)
     seen = proof.prove(bench, scenarios(bench.plan), out.say)
     report = proof.as_json(bench.plan, seen)
     if json:

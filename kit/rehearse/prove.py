@@ -20,10 +20,11 @@ from kit.patches.inside.apply import patched
 from kit.patches.inside.common import Tree, reader
 from kit.patches.plan import PatchPlan, plan
 from kit.patches.stage import metadata
+from kit.rehearse import states
 from kit.rehearse.examine import examine
 from kit.rehearse.process import installed_site, overlay, served
 from kit.rehearse.scenarios import Scenario, Seen, files_of, red_and_green, shows
-from kit.rehearse.twin import twin
+from kit.rehearse.twin import cpu_twin
 from kit.serve.api import api_of
 
 
@@ -80,25 +81,30 @@ def in_process(
         with tempfile.TemporaryDirectory(prefix="kit-prove-") as name:
             folder = Path(name)
             overlay(site, folder / "site", texts | changes)
-            values = twin(kit, scenario.form, "vllm-cpu-rehearsal", port=free_port(), watcher=folder)
+            values = cpu_twin(kit, scenario.form, "vllm-cpu-rehearsal", port=free_port(), watcher=folder)
             deployment = written(folder, values)
             log = logs / f"{scenario.form}-{len(scenario.baked)}.log"
             with served(deployment, python, folder / "site", log) as ended:
                 healthy, cause = ended.ready, ended.reason
                 if healthy:
-                    healthy, cause = _examined(deployment, say)
+                    healthy, cause = examined(deployment, say)
             if ended.ready:
                 return Seen(scenario, healthy, False, cause, ended.seconds)
-            root = diagnose_file(log).root_cause
-            text = log.read_text(errors="replace")
-            cause = root.exception if root else ended.reason
-            absent = scenario.absent is not None and shows(scenario.absent, text)
-            return Seen(scenario, False, absent, cause, ended.seconds)
+            return failed(scenario, log, ended.reason, ended.seconds)
 
     return play
 
 
-def _examined(deployment: Deployment, say: Callable[[str], None]) -> tuple[bool, str]:
+def failed(scenario: Scenario, log: Path, reason: str, seconds: float) -> Seen:
+    """What a start that failed showed: the diagnoser's first cause, and whether it is the expected one."""
+    root = diagnose_file(log).root_cause
+    cause = root.exception if root else reason
+    symptom = scenario.absent is not None and shows(scenario.absent, cause)
+    return Seen(scenario, False, symptom, cause, seconds)
+
+
+def examined(deployment: Deployment, say: Callable[[str], None]) -> tuple[bool, str]:
+    """Whether a twin that is ready serves as predicted, and a line that says so."""
     try:
         done = examine(deployment, api_of(deployment), say)
     except EngineFailed as error:
@@ -110,6 +116,13 @@ def written(folder: Path, values: dict[str, Any]) -> Deployment:
     """Write a kit.yaml into `folder` and load it."""
     files.write(folder / "kit.yaml", yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
     return load(folder / "kit.yaml", [])
+
+
+def watcher_in(folder: Path) -> Path:
+    """Put states.py into a folder of its own below `folder`, where a container can be given it."""
+    place = (folder / "watcher").absolute()
+    files.write(place / "states.py", Path(states.__file__).read_bytes())
+    return place
 
 
 def free_port() -> int:

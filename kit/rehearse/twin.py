@@ -8,7 +8,7 @@ from typing import Any
 
 from kit.config import Kit
 from kit.errors import UsageError
-from kit.patches.catalog import Catalog, release
+from kit.patches.catalog import Catalog
 
 FORMS = {
     "kimi_k25": "kimi-k2.5",
@@ -26,6 +26,7 @@ CPU_ENV = {
     "VLLM_MLA_DISABLE": "1",  # MLA on the CPU has blocks of 16, a Llama drafter needs multiples of 32
 }
 WATCHER = "/opt/rehearse"
+WATCH = ("--worker-extension-cls", "states.AuxiliaryStates")
 WATCHING = {"VLLM_SERVER_DEV_MODE": "1", "PYTHONPATH": WATCHER}  # the API may then call the watcher's methods
 
 
@@ -48,33 +49,58 @@ def recipe_for(vllm: str, changes: Catalog) -> str:
     return "vllm-cpu-rehearsal" if needed else "vllm-cpu"
 
 
-def twin(
-    kit: Kit, form: str, recipe: str, *, port: int, watcher: Path | None, tensor: int = 1, max_tokens: int = 100
-) -> dict[str, Any]:
-    """kit.yaml of the twin, as plain data. `watcher` is the folder of states.py on this machine; None: no watching.
+def cpu_twin(kit: Kit, form: str, recipe: str, *, port: int, watcher: Path, tensor: int = 1) -> dict[str, Any]:
+    """kit.yaml of the twin on the CPU, as plain data. `watcher` is the folder of states.py on this machine.
 
-    Raises UsageError for a deployment that does not speculate: there is nothing to rehearse.
+    It runs without compilation, so that the watcher's hooks are called. Raises UsageError for a deployment that
+    does not speculate.
     """
+    values = _common(kit, form, port)
+    values["engine"] |= {
+        "device": "cpu",
+        "image": recipe,
+        "env": CPU_ENV | WATCHING,
+        "args": list(WATCH),
+        "enforce_eager": True,
+    }
+    values["model"]["dtype"] = "float32"  # bfloat16 uses AMX, which some hypervisors announce but do not run
+    values["parallel"] = {"tensor": tensor}
+    values["limits"]["memory"] = f"{6 + 2 * tensor}GiB"
+    values["mounts"] = [{"source": str(watcher), "target": WATCHER}]
+    return values
+
+
+def gpu_twin(kit: Kit, form: str, *, port: int) -> dict[str, Any]:
+    """kit.yaml of the twin on one GPU: the production image itself, compiled as in production, and not watched.
+
+    Raises UsageError for a deployment without GPUs or without speculation.
+    """
+    if kit.engine.device != "cuda":
+        raise UsageError("this deployment has no GPUs to rehearse on", hint="kit rehearse (without --gpu)")
+    values = _common(kit, form, port)
+    engine = kit.engine.model_dump(include={"image", "existing", "env", "args", "enforce_eager"}, exclude_none=True)
+    values["engine"] |= {"device": "cuda", **engine}
+    if kit.engine.existing:
+        values["engine"].pop("patches")
+    values["model"]["dtype"] = "bfloat16"
+    values["gpus"] = {"count": 1, "name": kit.gpus.name, "access": kit.gpus.access, "devices": ["0"]}
+    if isinstance(kit.gpus.devices, list):
+        values["gpus"]["devices"] = kit.gpus.devices[:1]
+    return values
+
+
+def _common(kit: Kit, form: str, port: int) -> dict[str, Any]:
+    """What twins of both kinds share."""
     if kit.speculative is None:
         raise UsageError("this deployment does not speculate: there is nothing to rehearse", hint="kit up")
-    values: dict[str, Any] = {
+    return {
         "schema": "kit/1",
         "name": f"{kit.name[:30].rstrip('-')}-rehearsal",
-        "engine": {
-            "vllm": str(release(kit.engine.vllm)),
-            "device": "cpu",
-            "image": recipe,
-            "patches": kit.engine.patches,
-            "env": CPU_ENV | (WATCHING if watcher else {}),
-            "args": ["--worker-extension-cls", "states.AuxiliaryStates"] if watcher else [],
-            "enforce_eager": True,
-            "max_num_seqs": 4,
-        },
+        "engine": {"vllm": kit.engine.vllm, "patches": kit.engine.patches, "max_num_seqs": 4},
         "model": {
             "reference": form,
             "served_name": kit.model.served_name,
             "max_model_len": 512,
-            "dtype": "float32",  # bfloat16 uses AMX, which some hypervisors announce but do not run
             "trust_remote_code": True,
         },
         "speculative": {
@@ -82,22 +108,11 @@ def twin(
             "drafter": {"reference": DRAFTER},
             "num_speculative_tokens": kit.speculative.num_speculative_tokens,
         },
-        "parallel": {"tensor": tensor},
         "server": {"host": "127.0.0.1", "port": port},
-        "limits": {
-            "memory": f"{6 + 2 * tensor}GiB",
-            "shm": "1GiB",
-            "tmp": "1GiB",
-            "start_timeout": 900,
-            "stall_timeout": 300,
-            "restarts": 0,
-        },
+        "limits": {"shm": "1GiB", "tmp": "1GiB", "start_timeout": 900, "stall_timeout": 300, "restarts": 0},
         "caches": {"volume": False},
-        "smoke": {"max_tokens": max_tokens},
+        "smoke": {"max_tokens": 100},
     }
-    if watcher:
-        values["mounts"] = [{"source": str(watcher), "target": WATCHER}]
-    return values
 
 
 def with_files(values: Mapping[str, Any], image: str, site: str, files: Mapping[str, Path]) -> dict[str, Any]:

@@ -42,15 +42,17 @@ def main(argv: list[str] | None = None) -> Iterator[str]:
         if verb == "compile":
             options.add_argument("--root", type=Path, help="compile everything below this; default: the site")
     args = parser.parse_args(argv)
+    # an image for rehearsals says so in its environment, once for its build and all its starts
+    rehearsal = getattr(args, "rehearsal", False) or os.environ.get("KIT_REHEARSAL") == "1"
     if args.verb == "apply":
-        done = apply(args.site, args.series, args.record, args.rehearsal)
+        done = apply(args.site, args.series, args.record, rehearsal)
         yield f"vLLM {done['vllm']}: {len(done['patches'])} patches applied to {len(done['files'])} files"
     elif args.verb == "compile":
         yield f"{compile_tree(args.site, args.root or args.site, args.record)} files compiled"
     elif args.verb == "prove":
         yield from prove(args.site, args.record)
     else:
-        done = verify(args.record, args.rehearsal or os.environ.get("KIT_REHEARSAL") == "1")
+        done = verify(args.record, rehearsal)
         yield f"vLLM {done['vllm']} with {len(done['patches'])} patches: as built"
 
 

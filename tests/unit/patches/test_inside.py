@@ -177,6 +177,14 @@ def test_a_rehearsal_change_never_reaches_an_image_that_serves(site: Site) -> No
     assert site.run("verify", "--rehearsal").returncode == 0
 
 
+def test_an_image_for_rehearsals_says_so_in_its_environment(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.series(purpose="rehearsal")
+    monkeypatch.setenv("KIT_REHEARSAL", "1")
+    site.good("apply", "compile", "prove", "verify")
+    monkeypatch.setenv("KIT_REHEARSAL", "0")
+    refused(site, 2, "it must not serve", "verify")
+
+
 def test_a_record_that_is_none(site: Site) -> None:
     refused(site, 5, "cannot read", "verify")
     site.record.write_text("{")

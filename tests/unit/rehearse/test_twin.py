@@ -11,7 +11,7 @@ import yaml
 from kit.config import Kit, load
 from kit.errors import UsageError
 from kit.patches import catalog
-from kit.rehearse.twin import WATCHER, form_for, recipe_for, twin, with_files
+from kit.rehearse.twin import WATCHER, cpu_twin, form_for, gpu_twin, recipe_for, with_files
 
 TOP = Path(__file__).parents[3] / "kit.yaml"
 
@@ -27,7 +27,7 @@ def loaded(folder: Path, values: dict[str, Any]) -> Kit:
 
 def test_what_is_the_same_and_what_is_small(tmp_path: Path) -> None:
     big = production()
-    small = loaded(tmp_path, twin(big, "kimi-k2.5", "vllm-cpu-rehearsal", port=1234, watcher=tmp_path))
+    small = loaded(tmp_path, cpu_twin(big, "kimi-k2.5", "vllm-cpu-rehearsal", port=1234, watcher=tmp_path))
     assert small.engine.vllm == big.engine.vllm and small.engine.patches == big.engine.patches
     assert small.model.served_name == big.model.served_name
     assert small.speculative is not None and big.speculative is not None
@@ -43,11 +43,13 @@ def test_what_is_the_same_and_what_is_small(tmp_path: Path) -> None:
 
 def test_a_long_name_stays_a_name(tmp_path: Path) -> None:
     big = production().model_copy(update={"name": "a" * 29 + "-" + "b" * 10})
-    assert loaded(tmp_path, twin(big, "llama", "vllm-cpu", port=1, watcher=None)).name == "a" * 29 + "-rehearsal"
+    assert (
+        loaded(tmp_path, cpu_twin(big, "llama", "vllm-cpu", port=1, watcher=tmp_path)).name == "a" * 29 + "-rehearsal"
+    )
 
 
 def test_files_laid_over_go_around_the_entry_point_and_hide_bytecode(tmp_path: Path) -> None:
-    values = twin(production(), "kimi-k2.5", "vllm-cpu-rehearsal", port=1, watcher=None)
+    values = cpu_twin(production(), "kimi-k2.5", "vllm-cpu-rehearsal", port=1, watcher=tmp_path)
     (tmp_path / "hidden").mkdir()
     files = {"vllm/config/speculative.py": tmp_path / "0.py", "vllm/v1/spec_decode/eagle.py": tmp_path / "1.py"}
     kit = loaded(tmp_path, with_files(values, "img:1", "/s", files))
@@ -57,6 +59,7 @@ def test_files_laid_over_go_around_the_entry_point_and_hide_bytecode(tmp_path: P
         ("/s/vllm/v1/spec_decode/eagle.py", "1.py", True),
         ("/s/vllm/config/__pycache__", "hidden", True),
         ("/s/vllm/v1/spec_decode/__pycache__", "hidden", True),
+        (WATCHER, tmp_path.name, True),
     }
 
 
@@ -77,7 +80,30 @@ def test_a_target_that_no_form_is_like() -> None:
 
 def test_without_speculation_there_is_nothing_to_rehearse() -> None:
     with pytest.raises(UsageError, match="nothing to rehearse"):
-        twin(production().model_copy(update={"speculative": None}), "llama", "vllm-cpu", port=1, watcher=None)
+        gpu_twin(production().model_copy(update={"speculative": None}), "llama", port=1)
+
+
+def test_on_a_gpu_it_is_the_production_image_as_production_runs_it(tmp_path: Path) -> None:
+    big = production()
+    small = loaded(tmp_path, gpu_twin(big, "kimi-k2.5", port=1234))
+    same = {"vllm", "device", "image", "patches", "env", "args", "enforce_eager"}
+    assert small.engine.model_dump(include=same) == big.engine.model_dump(include=same)
+    assert (small.gpus.count, small.gpus.devices, small.parallel.tensor) == (1, ["0"], 1)
+    assert (small.model.reference, small.model.dtype, small.mounts) == ("kimi-k2.5", "bfloat16", [])
+
+
+def test_an_existing_image_rehearses_as_it_is(tmp_path: Path) -> None:
+    big = production()
+    engine = big.engine.model_copy(update={"existing": "registry/vllm:1"})
+    small = loaded(tmp_path, gpu_twin(big.model_copy(update={"engine": engine}), "llama", port=1))
+    assert (small.engine.existing, small.engine.patches) == ("registry/vllm:1", "auto")
+
+
+def test_a_cpu_deployment_has_no_gpu_to_rehearse_on() -> None:
+    big = production()
+    engine = big.engine.model_copy(update={"device": "cpu"})
+    with pytest.raises(UsageError, match="no GPUs to rehearse on"):
+        gpu_twin(big.model_copy(update={"engine": engine}), "llama", port=1)
 
 
 @pytest.mark.parametrize(
