@@ -73,3 +73,96 @@ def list_(json: Json = False) -> None:
         out.data(f"{row['reference']}  {row['size'] / 1e9:.1f} GB  patches: {row['patches'] or 'none'}")
     if not rows:
         out.say("no image is built yet; next: kit image build")
+
+
+@app.command()
+def inspect(file: File = None, sets: Sets = [], json: Json = False) -> None:  # noqa: B006
+    """Show what the image of kit.yaml is made of, and whether the engine has it."""
+    from kit.config import load as load_config
+    from kit.engine import connect
+    from kit.image.build import find
+    from kit.image.load import for_deployment
+
+    recipe = for_deployment(load_config(file, sets))
+    built = find(recipe, connect(out.say))
+    facts: dict[str, object] = {
+        "schema": "kit.image-inspect/1",
+        "reference": recipe.reference,
+        "input": recipe.digest,
+        "built": built is not None,
+        "id": built.id if built else None,
+        "base": f"{recipe.base.name} ({recipe.base.suite}), {len(recipe.base.debs)} Debian packages",
+        "wheels": len(recipe.wheels),
+        "epoch": recipe.epoch,
+        "labels": dict(recipe.labels),
+    }
+    if json:
+        out.as_json(facts)
+        return
+    for key, value in facts.items():
+        if key not in ("schema", "labels"):
+            out.data(f"{key:<10} {'no' if value is None or value is False else value}")
+    for key, label in recipe.labels.items():
+        out.data(f"{'label':<10} {key}={label}")
+
+
+@app.command()
+def verify(
+    file: File = None,
+    sets: Sets = [],  # noqa: B006
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Build anew without caches and compare.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Write what was found into the lock.")] = False,
+    json: Json = False,
+) -> None:
+    """Read the image back, byte by byte: is it the one of the lock, or of a build made anew? Exit 3 or 6 if not."""
+    from kit.config import load as load_config
+    from kit.engine import connect
+    from kit.errors import GateError, IntegrityError
+    from kit.image import verify as proof
+    from kit.image.compare import Difference
+    from kit.image.load import for_deployment
+    from kit.lock import deployment as locks
+    from kit.store.store import Store
+
+    deployment = load_config(file, sets)
+    recipe, engine = for_deployment(deployment), connect(out.say)
+    differ: list[Difference] = []
+    if rebuild:
+        image, differ = proof.rebuilt(recipe, engine, Store.default(), out.say, out.detail)
+    else:
+        out.say(f"verify: reading {recipe.reference}")
+        image = proof.read_back(recipe.reference, engine)
+    found, lock = proof.identity(image, exact=engine.containerd_store), locks.read(deployment)
+    known = lock.image.identity if lock and lock.image.input == recipe.digest and not record else None
+    wrong = proof.unlike(known, found) if known else []
+    if json:
+        out.as_json(
+            {
+                "schema": "kit.image-verify/1",
+                "reference": recipe.reference,
+                "verdict": "fail" if differ or wrong else "pass",
+                "compared": [*(["rebuild"] if rebuild else []), *(["lock"] if known else [])],
+                **found.model_dump(),
+                "differences": [row.__dict__ for row in differ],
+                "wrong": wrong,
+            }
+        )
+    if differ:
+        raise GateError(
+            f"a build made anew differs in {len(differ)} places",
+            evidence=[f"{row.place}: {row.why} {row.text}" for row in differ[:20]],
+        )
+    if wrong:
+        raise IntegrityError("the image is not the one that was locked", evidence=wrong, hint="kit image build --again")
+    if record:
+        locks.record(deployment, found)
+        out.say(f"verify: recorded in {locks.path_of(deployment)}")
+    if not json:
+        out.data(f"configuration {found.config or 'not kept by this image store'}\nfile tree     {found.tree}")
+    if rebuild:
+        out.say("verify: equal to a build made anew")
+    if known:
+        how = "" if engine.containerd_store else " in its file tree; this engine's image store does not keep the rest"
+        out.say(f"verify: equal to the lock{how}")
+    elif not rebuild and not record:
+        out.say("verify: whole; the lock knows no identity yet: kit image verify --record")

@@ -28,14 +28,14 @@ _PATH_RULES = (
 )
 
 
-def base_tar(base: Base, store: Store, say: Say) -> Path:
-    """The base's root file system as a tar, made now or kept from an earlier run.
+def base_tar(base: Base, store: Store, say: Say, *, again: bool = False) -> Path:
+    """The base's root file system as a tar, kept from an earlier run or made now (`again`: in any case).
 
     The store must hold the packages. Raises MissingError without mmdebstrap or space.
     """
     kept = kit_home() / "made" / f"base-{base.digest}.tar"
-    with files.locked(kept.with_suffix(".lock"), what=f"making base {base.name}", wait=True):
-        if not kept.is_file():
+    with files.locked(kept.parent / "base.lock", what=f"making base {base.name}", wait=True, on_wait=say):
+        if again or not kept.is_file():
             need_space(kept.parent, _SPACE, f"making base {base.name}")
             say(f"base: making {base.name} from {len(base.debs)} Debian packages")
             with _scratch() as folder, files.replacing(kept) as handle:

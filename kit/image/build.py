@@ -71,22 +71,22 @@ def ensure(
         fetch(recipe, store, say)
         base = base_tar(recipe.base, store, say)
         with staged(recipe, base, store) as folder:
-            buildx(recipe, engine, folder, output(recipe, engine), say, no_cache=again, detail=detail)
+            buildx(recipe, engine, folder, output(recipe.reference, engine), say, no_cache=again, detail=detail)
     made = find(recipe, engine)
     if made is None:
         raise proc.ProcessFailed(f"the build ended well, but the engine has no image {recipe.reference}")
     return Built(made.reference, made.id, made.diff_ids, fresh=True)
 
 
-def output(recipe: Recipe, engine: Engine) -> str:
-    """The exporter of a build into the engine's own image store.
+def output(reference: str, engine: Engine) -> str:
+    """The exporter of a build into the engine's own image store, under the name `reference`.
 
     Layers are kept uncompressed where the store keeps blobs: gzip costs more time than the build,
     and the identity (configuration digest and diffIDs) does not depend on it.
     """
     if engine.containerd_store:
-        return f"type=image,name={recipe.reference},unpack=true,compression=uncompressed"
-    return f"type=docker,name={recipe.reference}"
+        return f"type=image,name={reference},unpack=true,compression=uncompressed"
+    return f"type=docker,name={reference}"
 
 
 def buildx(
