@@ -19,6 +19,10 @@ def build(
     again: Annotated[
         bool, typer.Option("--again", help="Build even if it is there, and without build caches.")
     ] = False,
+    relock: Annotated[
+        bool, typer.Option("--relock", help="If Debian has replaced locked packages, lock the new ones and go on.")
+    ] = False,
+    locked: Annotated[bool, typer.Option("--locked", help="Refuse (exit 3) unless the lock holds.")] = False,
     json: Json = False,
 ) -> None:
     """Build the image that kit.yaml needs; nothing to do where the engine has it."""
@@ -26,13 +30,14 @@ def build(
 
     from kit.config import load as load_config
     from kit.engine import connect
-    from kit.image.build import ensure
-    from kit.image.load import for_deployment
-    from kit.store.store import Store
+    from kit.image.make import make
+    from kit.lock import deployment as locks
 
     began = time.monotonic()
-    recipe = for_deployment(load_config(file, sets))
-    built = ensure(recipe, connect(out.say), Store.default(), out.say, again=again, detail=out.detail)
+    deployment = load_config(file, sets)
+    if locked:
+        locks.check(deployment)
+    recipe, built = make(deployment, connect(out.say), out.say, again=again, relock=relock, detail=out.detail)
     if json:
         facts = {"reference": built.reference, "id": built.id, "diff_ids": list(built.diff_ids), "fresh": built.fresh}
         out.as_json({"schema": "kit.image/1", **facts, "input": recipe.digest})

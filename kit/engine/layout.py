@@ -95,6 +95,7 @@ class Layout:
             "ip-forward": False,
             "ip-masq": False,
             "features": {"containerd-snapshotter": True, "cdi": True},
+            "builder": {"gc": {"enabled": True, "defaultKeepStorage": "6GB"}},
             "log-opts": {"max-size": "50m", "max-file": "3"},
         }
 

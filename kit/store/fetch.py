@@ -19,6 +19,11 @@ from kit.store.store import Item, Store, need_space
 
 Say = Callable[[str], None]
 
+
+class ArchiveMovedOn(MissingError):
+    """The Debian archive no longer has a version that was locked: it keeps the newest of a suite."""
+
+
 _BATCH_BYTES = 96 << 20  # what an interruption may cost
 _BATCH_FILES = 32
 
@@ -57,7 +62,7 @@ def fetch_wheels(store: Store, wheels: Sequence[Wheel], python: str, glibc: int,
 def fetch_debs(store: Store, debs: Sequence[Deb], apt: Callable[[], Apt], say: Say) -> int:
     """Fetch those of `debs` that the store lacks; returns how many. `apt` is asked only if needed.
 
-    Raises like `fetch_wheels`.
+    Raises like `fetch_wheels`, and ArchiveMovedOn when the archive has replaced a locked version.
     """
     if not store.missing(deb_item(d) for d in debs):
         return 0
@@ -68,7 +73,17 @@ def fetch_debs(store: Store, debs: Sequence[Deb], apt: Callable[[], Apt], say: S
         need_space(store.root, int(total * 1.1) + (256 << 20), "fetching Debian packages")
         progress = _Progress(say, "Debian packages", len(todo), total)
         archive = apt()
-        archive.download([f"{d.name}={d.version}" for d in todo], scratch / "debs")
+        try:
+            archive.download([f"{d.name}={d.version}" for d in todo], scratch / "debs")
+        except MissingError as error:
+            gone = [line for line in error.evidence if re.search(r"Version '.*' for '.*' was not found", line)]
+            if not gone:
+                raise
+            raise ArchiveMovedOn(
+                "the Debian archive has replaced packages that were locked",
+                hint="kit lock --upgrade debian, and review its diff; or kit fetch --from DIR, where they were kept",
+                evidence=gone,
+            ) from None
         for deb in todo:
             # apt writes an epoch's colon as %3a
             version = deb.version.replace(":", "%3a")
