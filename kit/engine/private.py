@@ -188,14 +188,20 @@ def _prove(layout: Layout) -> None:
 
 
 def _start(layout: Layout, say: Say) -> None:
+    name = bridge.name_for(layout.home)
     if ping(layout.host) is None and pids(layout, "dockerd"):
+        if not bridge.exists(name):  # another engine or a person took it away; containers cannot be connected
+            raise MissingError(
+                f"the private engine's network bridge {name} is gone",
+                hint="kit engine stop && kit engine start   (this ends the containers that run in it)",
+            )
         return
     if os.geteuid() != 0:
         raise MissingError("the private engine is not running, and only root can start it", hint="run this as root")
     began = time.monotonic()
     if not pids(layout, "dockerd"):
         _clear_stale(layout)
-        bridge.ensure(bridge.name_for(layout.home))
+        bridge.ensure(name)
         (layout.run / "exec").mkdir(parents=True, exist_ok=True)
         (layout.run / "boot_id").write_text(_boot_id())
         files.write(layout.config, json.dumps(layout.daemon_config(), indent=2) + "\n")
