@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kit.report.inputs import ProcessIn, SpanIn, StagesIn
+from kit.report.inputs import ProcessIn, RootIn, SpanIn, StagesIn
 from kit.watch.patterns import patterns
 from kit.watch.words import duration
 
@@ -32,11 +32,12 @@ class Bar:
 
 @dataclass(frozen=True)
 class Row:
-    """One process: its label, top edge and bars."""
+    """One process: its label, top edge and bars, and whether it is the one that failed first."""
 
     label: str
     y: int
     bars: tuple[Bar, ...]
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Timeline:
     left_out: int
 
 
-def timeline(stages: StagesIn) -> Timeline | None:
-    """Lay out a start; None when there is nothing to show."""
+def timeline(stages: StagesIn, root: RootIn | None = None) -> Timeline | None:
+    """Lay out a start; None when there is nothing to show. `root` marks the row that failed first."""
     end = max([stages.ended_s, *(s.end or s.start for s in stages.spans)], default=0.0)
     if stages.ready_s is not None:
         end = min(end, stages.ready_s) or end
@@ -62,12 +63,19 @@ def timeline(stages: StagesIn) -> Timeline | None:
     others = sorted((p for p in begun if p.role != "worker"), key=lambda p: p.role)
     shown = [*others, *workers[:MOST_WORKERS]]
     rows = [_row("whole start", 0, stages.spans, end)]
-    rows += [_row(_label(process), number, process.spans, end) for number, process in enumerate(shown, 1)]
+    for number, process in enumerate(shown, 1):
+        row = _row(_label(process), number, process.spans, end)
+        rows.append(replace(row, failed=root is not None and _is(process, root)))
     ready = stages.ready_s is not None
     mark = (_x(end, end), f"{'ready' if ready else 'ended'} after {duration(end)}", ready)
     return Timeline(
         TOP + len(rows) * ROW + 40, tuple(rows), tuple(_ticks(end)), mark, len(workers) - len(workers[:MOST_WORKERS])
     )
+
+
+def _is(process: ProcessIn, root: RootIn) -> bool:
+    same = root.pid == process.pid if root.pid is not None else root.rank is not None and root.rank == process.rank
+    return process.role == root.process and same
 
 
 def _label(process: ProcessIn) -> str:
@@ -96,4 +104,5 @@ def _x(at: float, end: float) -> float:
 
 def _ticks(end: float) -> list[tuple[float, str]]:
     step = next((s for s in _STEPS if end / s <= 8), _STEPS[-1])
-    return [(round(_x(at, end), 1), duration(at)) for at in range(0, int(end) + 1, step)]
+    ticks = [(round(_x(at, end), 1), duration(at)) for at in range(0, int(end) + 1, step)]
+    return [tick for tick in ticks if tick[0] < WIDTH - 40]

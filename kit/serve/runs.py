@@ -41,6 +41,12 @@ def latest_run(deployment: Deployment) -> Path | None:
     return link.resolve() if link.is_dir() else None
 
 
+def latest_start(deployment: Deployment) -> Path | None:
+    """The folder of the newest run that started a container (a smoke test alone does not), or None."""
+    starts = [p for p in deployment.runs.glob("*/events.jsonl") if not p.parent.is_symlink()]
+    return max((p.parent for p in starts), default=None)
+
+
 def record(folder: Path, name: str, value: dict[str, Any]) -> None:
     """Write a result of a run as JSON."""
     files.write(folder / name, json.dumps(value, indent=2) + "\n")

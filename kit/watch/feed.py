@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from kit.logs import inputs
 from kit.logs.model import Line
 from kit.logs.prefixes import Names
 from kit.logs.reading import Splitter
 from kit.watch.clock import LogClock
 from kit.watch.model import Change, Snapshot
 from kit.watch.stages import Tracker
-
-_CHUNK = 1 << 18
 
 
 class Feed:
@@ -55,15 +53,9 @@ def read(names: Names, number: int, raw: str) -> list[Line]:
 
 
 def of_file(path: Path) -> Snapshot:
-    """The whole log of a file, by its own times. Raises OSError."""
+    """The whole log of a file, packed or not, by its own times. Raises OSError."""
     feed = Feed()
-    for chunk in _chunks(path):
+    for chunk in inputs.chunks(path):
         feed.bytes(chunk, None)
     feed.finish(None)
     return feed.tracker.snapshot()
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as handle:
-        while chunk := handle.read(_CHUNK):
-            yield chunk
