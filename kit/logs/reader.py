@@ -285,11 +285,8 @@ class Reader:
         code: str | None = None
         if not any(word in text for word in ("died", "exited", "terminated with")) and not signals.KILLED.match(text):
             return False
-        if match := signals.WORKER_DIED.search(text):
-            rank = int(match["rank"]) if match["rank"] else None
-            who = Owner("worker", rank)
-        elif match := signals.ENGINE_DIED.search(text):
-            who = Owner("engine_core", int(match["rank"]) if match["rank"] else None)
+        if match := signals.DIED.search(text):
+            who = Owner("worker" if match["worker"] else "engine_core", int(match["rank"]) if match["rank"] else None)
         elif match := signals.CHILD_DIED.search(text):
             code = match["code"]
             if code in ("0", "-15"):

@@ -100,10 +100,9 @@ _REQUEST_INTRO = (
     "Background request failed",
     "stream generator",
 )
-WORKER_DIED = re.compile(
-    r"Worker proc (?P<name>\S+?)(?:[-_](?P<rank>\d+))? died unexpectedly(?: \(exit code: (?P<code>-?\d+|None)\))?"
-)
-ENGINE_DIED = re.compile(r"Engine core proc (?P<name>\S+?)(?:_(?:DP)?(?P<rank>\d+))? died unexpectedly")
+# "Worker proc VllmWorker-1 died unexpectedly (exit code: -9)", "RayWorkerProc rank=1 died unexpectedly",
+# "Engine core proc EngineCore_DP0 died unexpectedly", "MPClient: engine core exited unexpectedly"
+DIED = re.compile(r"(?:(?P<worker>[Ww]orker)|[Ee]ngine).*?(?:[-_=](?:DP)?(?P<rank>\d+))? (?:died|exited) unexpectedly")
 CHILD_DIED = re.compile(
     r"(?:Worker \w+ pid (?P<pid>\d+) died, exit code: |Process (?P<name>\S+) \(PID: \d+\) died with exit code )"
     r"(?P<code>-?\d+)"

@@ -90,7 +90,8 @@ class Builder:
             before = text[: text.index(BEGIN)].strip(" +:")
             self._begin(line, before or self.intro)
             return True, None
-        if _FRAME.match(text) and "line 0, in" not in text:
+        frame = _FRAME.match(text)
+        if frame and frame["file"].endswith((".py", ".pyx", ">")) and "line 0, in" not in text:
             self._begin(line, self.intro)
             assert self.trace is not None
             self.trace.cut = True

@@ -91,6 +91,20 @@ def test_a_native_line_without_a_name_belongs_to_who_is_reported_dead() -> None:
     assert root(found) == ("engine_core", 0, "!!!!!!! Segfault encountered !!!!!!!", 3)
 
 
+@pytest.mark.parametrize(
+    ("line", "who"),
+    [
+        ("Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.", ("worker", 1)),
+        ("RayWorkerProc rank=3 died unexpectedly, shutting down executor.", ("worker", 3)),
+        ("Engine core proc EngineCore_DP2 died unexpectedly, shutting down client.", ("engine_core", 2)),
+        ("[shutdown] MPClient: engine core exited unexpectedly; starting cleanup", ("engine_core", None)),
+        ("Process EngineCore_0 (PID: 12) died with exit code -11", ("engine_core", None)),
+    ],
+)
+def test_who_died_is_read_from_the_news_of_it(line: str, who: tuple[str, int | None]) -> None:
+    assert root(diagnose(BANNER, ENGINE, READY, f"{API} ERROR 01-02 03:05:01 [x.py:5] {line}"))[:2] == who
+
+
 @pytest.mark.parametrize("code", ["0", "-15"])
 def test_ends_that_were_asked_for_are_innocent(code: str) -> None:
     died = (

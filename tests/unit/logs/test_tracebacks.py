@@ -108,7 +108,7 @@ def test_a_traceback_cut_at_its_beginning_or_end_is_still_one() -> None:
 
 
 def test_a_native_stack_is_no_traceback() -> None:
-    assert build('  File "<unknown>", line 0, in cuMemCreate\n  File "misc/cudawrap.cc", line 0, in x') == []
+    assert build('  File "<unknown>", line 0, in cuMemCreate\n  File "misc/cudawrap.cc", line 92, in ncclCuMem()') == []
 
 
 def test_two_of_the_same_after_one_another_are_two() -> None:
