@@ -37,17 +37,19 @@ def load(name: str, version: str, patches: PatchPlan) -> Recipe:
             hint=f"it has {', '.join(spec.versions)}; a new one is an entry in images/{name}/image.yaml and `kit lock`",
         )
     inside = folder("images") / "inside"
+    apart = plan(version, "auto", catalog.rehearsal(), method="eagle3") if spec.rehearsal else None
+    label = ",".join([*patches.ids, *(apart.ids if apart else ())])
     return recipes.recipe(
         name,
         version,
         spec,
         on=base(spec.base),
         wheels=locked_wheels(name, version),
-        dockerfile=dockerfile(name, version, spec, patches.label),
+        dockerfile=dockerfile(name, version, spec, label),
         inside=_files(inside),
         program=stage.program_files(),
-        series=stage.series_files(patches),
-        patches=patches.label,
+        series=stage.series_files(patches, apart),
+        patches=label,
     )
 
 

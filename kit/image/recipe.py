@@ -98,7 +98,7 @@ def template_variables(name: str, version: str, spec: ImageSpec, patches: str) -
     return {
         "epoch": seconds(chosen.created),
         "title": f"{spec.text}: recipe images/{name}, vLLM {version}",
-        "env": dict(sorted(spec.env.items())),
+        "env": dict(sorted((spec.env | ({"KIT_REHEARSAL": "1"} if spec.rehearsal else {})).items())),
         "site": f"/opt/venv/lib/python{spec.python}/site-packages",
         "aliases": [word for pair in sorted(chosen.also_known_as.items()) for word in pair],
         "labels": labels(name, version, spec, patches),

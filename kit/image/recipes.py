@@ -34,6 +34,7 @@ class VersionSpec(_Model):
 
     created: date = Field(description="the image's date; no file in it is younger")
     without: list[str] = Field([], description="distributions that are asked for but left out")
+    instead: list[str] = Field([], description="requirements that replace what the release asks for, such as torch==1.2.3")
     also_known_as: dict[str, str] = Field({}, description="installed distribution -> name==version it answers to too")
 
 
@@ -45,6 +46,7 @@ class ImageSpec(_Model):
     base: str = Field(description="the base, a folder of images/")
     python: str = Field(description="CPython of the base", pattern=r"^3\.\d+$")
     glibc: int = Field(36, description="minor version of the base's glibc 2.x")
+    rehearsal: bool = Field(False, description="for kit rehearse only: has the changes of images/rehearsal-patches too")
     env: dict[str, str] = Field({}, description="environment of every process in the image")
     versions: dict[str, VersionSpec] = Field(description="vLLM release -> how it is installed")
 

@@ -44,7 +44,8 @@ class WheelList:
         spec = recipes.read_image(self.name)
         chosen = spec.versions[self.version]
         lines = _requirements(recipes.requirements_in(self.name, self.version))
-        return _digest([lines, sorted(chosen.without), spec.python, spec.glibc])
+        instead = [sorted(chosen.instead)] if chosen.instead else []
+        return _digest([lines, sorted(chosen.without), spec.python, spec.glibc, *instead])
 
     def stale(self) -> bool:
         return _recorded(self.path) != self.made_from()
@@ -59,6 +60,7 @@ class WheelList:
         made = resolve_wheels(
             recipes.requirements_in(self.name, self.version).read_text(),
             without=spec.versions[self.version].without,
+            instead=spec.versions[self.version].instead,
             python=spec.python,
             glibc=spec.glibc,
             keep=self.locked(),

@@ -24,6 +24,7 @@ def resolve_wheels(
     requirements: str,
     *,
     without: Sequence[str],
+    instead: Sequence[str] = (),
     python: str,
     glibc: int,
     keep: Sequence[Wheel] = (),
@@ -31,7 +32,8 @@ def resolve_wheels(
 ) -> list[Wheel]:
     """Every wheel that `requirements` (the text of a requirements.in) need, one for each package.
 
-    `without` names packages that are left out although something asks for them; versions in `keep`
+    `without` names packages that are left out although something asks for them, `instead` are requirements
+    that take the place of what is asked for a package; versions in `keep`
     stay unless named in `upgrade` or impossible. Raises UsageError when the requirements cannot be
     met, MissingError without uv or network.
     """
@@ -42,7 +44,8 @@ def resolve_wheels(
         versions.write_text("".join(f"{w.name}=={w.version}\n" for w in keep))
         overrides = folder / "overrides.txt"
         # a marker that is never true: uv's way to leave a dependency out
-        overrides.write_text("".join(f"{package} ; sys_platform == 'never'\n" for package in without))
+        left_out = [f"{package} ; sys_platform == 'never'" for package in without]
+        overrides.write_text("".join(f"{line}\n" for line in [*left_out, *instead]))
         options = [f"--python-version={python}", f"--python-platform=x86_64-manylinux_2_{glibc}"]
         options += [f"--override={overrides}", *(f"--upgrade-package={package}" for package in upgrade)]
         _uv(wanted, versions, options)
