@@ -33,15 +33,16 @@ def command(
     from kit.patches import catalog
     from kit.patches.plan import plan
     from kit.rehearse import run
-    from kit.serve.start import Died
+    from kit.serve.watched import Died
     from kit.smoke.show import show
 
     deployment = load(file, sets)
     small = run.prepare(deployment, form, tensor=tensor, gpu=gpu)
-    seen, seconds = run.rehearse(small, out.say, keep=keep)
+    done = run.rehearse(small, out.say, keep=keep)
+    seen = done.seen
     method = small.kit.speculative.method if small.kit.speculative else None
     patches = plan(small.kit.engine.vllm, small.kit.engine.patches, catalog.product(), method=method).ids
-    report = run.report(small, patches, seen, seconds)
+    report = run.report(small, patches, done)
     if json:
         out.as_json(report)
     if isinstance(seen, Died):
@@ -55,7 +56,7 @@ def command(
             f"auxiliary states of layers {list(seen.states.layers)}: "
             f"{seen.states.equal} of {seen.states.compared} equal what hooks see"
         )
-    if not seen.good:
+    if not done.good:
         raise GateError(
             "the rehearsal served, but not as predicted", hint="kit patches prove shows which patch is at fault"
         )

@@ -34,7 +34,9 @@ class VersionSpec(_Model):
 
     created: date = Field(description="the image's date; no file in it is younger")
     without: list[str] = Field([], description="distributions that are asked for but left out")
-    instead: list[str] = Field([], description="requirements that replace what the release asks for, such as torch==1.2.3")
+    instead: list[str] = Field(
+        [], description="requirements that replace what the release asks for, such as torch==1.2.3"
+    )
     also_known_as: dict[str, str] = Field({}, description="installed distribution -> name==version it answers to too")
 
 

@@ -16,7 +16,8 @@ from kit.rehearse.prove import Bench, Stage, examined, failed, free_port, watche
 from kit.rehearse.scenarios import Scenario, Seen
 from kit.rehearse.twin import cpu_twin, recipe_for, with_files
 from kit.serve.down import down
-from kit.serve.start import Died, Started, start
+from kit.serve.start import start
+from kit.serve.watched import Died, Started
 
 
 def container_bench(deployment: Deployment, say: Callable[[str], None]) -> Bench:
@@ -65,7 +66,7 @@ def in_container(deployment: Deployment, say: Callable[[str], None]) -> Stage:
         with contextlib.closing(engine.client()) as client:
             began: Started | Died | None = None
             try:
-                began = start(small, engine, client, image, lambda text: None)
+                began = start(small, engine, client, image, lambda text: None, lambda: None)
                 if isinstance(began, Died):
                     return failed(scenario, began.log, began.reason, began.seconds)
                 healthy, cause = examined(small, say)

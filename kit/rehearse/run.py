@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,24 @@ from kit.rehearse.prove import free_port, watcher_in, written
 from kit.rehearse.twin import cpu_twin, form_for, gpu_twin, recipe_for
 from kit.serve.api import api_of
 from kit.serve.down import down
-from kit.serve.start import Died, Started, start
+from kit.serve.start import start
+from kit.serve.watched import Died, Started
+from kit.watch.plain import Plain
 
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """The image, what was seen of it, and the seconds until it was ready or dead."""
+
+    image: str
+    seen: Examined | Died
+    seconds: float
+
+    @property
+    def good(self) -> bool:
+        return isinstance(self.seen, Examined) and self.seen.good
 
 
 def prepare(deployment: Deployment, form: str | None, *, tensor: int = 1, gpu: bool = False) -> Deployment:
@@ -34,8 +50,8 @@ def prepare(deployment: Deployment, form: str | None, *, tensor: int = 1, gpu: b
     )
 
 
-def rehearse(small: Deployment, say: Say, *, keep: bool = False) -> tuple[Examined | Died, float]:
-    """Build the twin's image if need be, serve, examine and stop; what was seen, and seconds until ready or dead.
+def rehearse(small: Deployment, say: Say, *, keep: bool = False) -> Rehearsed:
+    """Build the twin's image if need be, serve, examine and stop.
 
     Raises EngineFailed when it answers no more. `keep` leaves it running for a look.
     """
@@ -54,11 +70,11 @@ def rehearse(small: Deployment, say: Say, *, keep: bool = False) -> tuple[Examin
         with contextlib.closing(engine.client()) as client:
             began: Started | Died | None = None
             try:
-                began = start(small, engine, client, image, say)
+                began = start(small, engine, client, image, say, lambda: None, lambda: [Plain(say)])
                 if isinstance(began, Died):
-                    return began, began.seconds
+                    return Rehearsed(image, began, began.seconds)
                 say(f"ready after {began.seconds:.1f} s")
-                return examine(small, api_of(small), say), began.seconds
+                return Rehearsed(image, examine(small, api_of(small), say), began.seconds)
             finally:
                 if began is not None and not keep:
                     down(small)
@@ -73,20 +89,21 @@ def model_type(target: Path) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def report(small: Deployment, patches: tuple[str, ...], seen: Examined | Died, seconds: float) -> dict[str, Any]:
+def report(small: Deployment, patches: tuple[str, ...], done: Rehearsed) -> dict[str, Any]:
     """`kit rehearse --json`."""
     from kit.logs import to_json
 
-    good = isinstance(seen, Examined) and seen.good
+    seen = done.seen
     return {
         "schema": "kit.rehearsal/1",
-        "verdict": "pass" if good else "fail",
+        "verdict": "pass" if done.good else "fail",
         "vllm": small.kit.engine.vllm,
-        "form": small.kit.model.reference,
+        "image": done.image,
         "device": small.kit.engine.device,
+        "form": small.kit.model.reference,
         "tensor_parallel": small.kit.parallel.tensor,
         "patches": list(patches),
-        "seconds": round(seconds, 1),
+        "seconds": round(done.seconds, 1),
         "smoke": seen.smoke.to_json() if isinstance(seen, Examined) else None,
         "states": seen.states.to_json() if isinstance(seen, Examined) and seen.states else None,
         "diagnosis": to_json(seen.diagnosis) if isinstance(seen, Died) else None,
