@@ -1,16 +1,21 @@
-"""Opens what a log may come in: plain, gzip, zstd, xz; several rotated files as one."""
+"""Opens what a log may come in: plain, gzip, zstd, xz; a support bundle; several rotated files as one."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
+import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from kit.errors import MissingError, UsageError
 
 _CHUNK = 1 << 20
+_TAR_AT = 257  # where a tar header says "ustar"
+CONTAINER_LOG = "container.log"  # the log in a support bundle
 _ROTATED = re.compile(r"^(?P<name>.*?)[.-](?P<turn>\d{1,4})(?P<packed>\.(?:gz|zst|xz))?$")
 
 
@@ -23,9 +28,10 @@ class Part:
 
 
 def packed(path: Path) -> bool:
-    """Whether a file is compressed (by its first bytes)."""
+    """Whether a file is compressed or an archive (by its first bytes)."""
     with path.open("rb") as handle:
-        return _packing(handle.read(6)) is not None
+        head = handle.read(_TAR_AT + 5)
+        return _packing(head) is not None or head[_TAR_AT:] == b"ustar"
 
 
 def _packing(head: bytes) -> str | None:
@@ -36,22 +42,62 @@ def _packing(head: bytes) -> str | None:
 
 
 def chunks(path: Path) -> Iterator[bytes]:
-    """The bytes of a log file, decompressed. A file that breaks off inside is read up to there.
+    """The bytes of a log file, decompressed; of a support bundle those of the container's log. A file that breaks off
+    inside is read up to there.
 
     Raises OSError when it cannot be opened.
     """
     with path.open("rb") as raw:
         packing = _packing(raw.read(6))
         raw.seek(0)
-        handle = _unpack(raw, packing)
-        while True:
-            try:
-                chunk = handle.read(_CHUNK)
-            except _broken(packing):
+        pieces = _pieces(_unpack(raw, packing), packing)
+        first = next(pieces, b"")
+        if first[_TAR_AT : _TAR_AT + 5] == b"ustar":
+            yield from _member(first, pieces)
+        else:
+            yield first
+            yield from pieces
+
+
+def _pieces(handle: IO[bytes], packing: str | None) -> Iterator[bytes]:
+    while True:
+        try:
+            chunk = handle.read(_CHUNK)
+        except _broken(packing):
+            return
+        if not chunk:
+            return
+        yield chunk
+
+
+class _Stream(io.RawIOBase):
+    """Chunks as a file that can be read once."""
+
+    def __init__(self, first: bytes, rest: Iterator[bytes]) -> None:
+        self._have, self._rest = first, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._have:
+            self._have = next(self._rest, b"")
+        count = min(len(buffer), len(self._have))
+        buffer[:count], self._have = self._have[:count], self._have[count:]
+        return count
+
+
+def _member(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    """The first container.log in an archive; nothing is unpacked to disk. Raises UsageError when it holds none."""
+    whole = io.BufferedReader(_Stream(first, rest))
+    with contextlib.suppress(tarfile.TarError, EOFError), tarfile.open(fileobj=whole, mode="r|") as archive:
+        for member in archive:
+            found = archive.extractfile(member) if member.isfile() else None
+            if found is not None and member.name.rsplit("/", 1)[-1] == CONTAINER_LOG:
+                while chunk := found.read(_CHUNK):
+                    yield chunk
                 return
-            if not chunk:
-                return
-            yield chunk
+    raise UsageError(f"the archive holds no {CONTAINER_LOG}", hint="unpack it: tar -xf FILE; kit diagnose LOG")
 
 
 def _unpack(raw: IO[bytes], packing: str | None) -> IO[bytes]:

@@ -67,7 +67,9 @@ def further(patterns: Sequence[str]) -> list[Rule]:
         try:
             found.append(Rule(f"further-{number}", "redacted", re.compile(pattern)))
         except re.error as error:
-            raise UsageError(f"--redact {pattern}: {error}", hint="--redact takes a Python regular expression") from None
+            raise UsageError(
+                f"--redact {pattern}: {error}", hint="--redact takes a Python regular expression"
+            ) from None
     return found
 
 
@@ -93,7 +95,7 @@ class Redactor:
             nonlocal line, at
             group = "value" if "value" in rule.pattern.groupindex else 0
             value = match[group]
-            if not value or value.startswith("[") and value.endswith("]"):
+            if not value or (value.startswith("[") and value.endswith("]")):  # nothing, or redacted already
                 return match[0]
             line, at = line + text.count("\n", at, match.start(group)), match.start(group)
             instead = f"[{rule.word}]" if rule.plain else f"[{rule.word}-{self._number(rule.word, value)}]"
