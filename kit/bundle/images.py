@@ -13,6 +13,7 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from kit.bundle import tar
-from kit.bundle.parts import CHUNK, Piece, Reader, window
+from kit.bundle.parts import CHUNK, Piece, Reader, chunks, window
 from kit.errors import IntegrityError, MissingError, UsageError
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -119,7 +120,10 @@ class Canonical:
         return sum(tar.BLOCK + size + tar.padding(size) for size in files) + len(tar.END)
 
     def stream(self) -> Iterator[bytes | memoryview]:
-        """The archive's bytes. Raises IntegrityError when a layer is not the one that the configuration names."""
+        """The archive's bytes, in chunks that are good until the next is asked for.
+
+        Raises IntegrityError when a layer is not the one that the configuration names.
+        """
         for name, data in self.heads():
             yield from (tar.header(name, len(data), executable=False), data, bytes(tar.padding(len(data))))
         written = set()
@@ -129,10 +133,11 @@ class Canonical:
             written.add(digest)
             yield tar.header(_blob(digest), self.sizes[number], executable=False)
             found = hashlib.sha256()
-            with self.image.layer(number) as source:
-                while chunk := source.read(CHUNK):
-                    found.update(chunk)
+            with self.image.layer(number) as source, ThreadPoolExecutor(1) as beside:
+                for chunk in chunks(source):
+                    hashed = beside.submit(found.update, chunk)  # while whoever asked compresses it
                     yield chunk
+                    hashed.result()
             if f"sha256:{found.hexdigest()}" != digest:
                 raise IntegrityError(
                     f"layer {number} of the image archive is not the one that its configuration names",
