@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -12,6 +12,7 @@ from kit.bundle.qualification import Qualification
 from kit.bundle.write import Data
 from kit.config import Deployment
 from kit.errors import GateError, MissingError, UsageError
+from kit.home import kit_home
 
 SHELL = Path(__file__).with_name("shell")
 # kit.yaml keys of what lies outside the bundle, and the variable that sets each on the operator's machine
@@ -36,14 +37,14 @@ def gather(
     deployment: Deployment,
     image: str,
     qualification: Qualification,
+    lock: Mapping[str, bytes],
     *,
     pythons: Sequence[str],
     kept: Path,
-    epoch: int,
     allowed: Sequence[str],
     say: Callable[[str], None],
 ) -> Contents:
-    """All files of the bundle of `deployment`, which runs `image`.
+    """All files of the bundle of `deployment`, which runs `image`; `lock` are those of its lock.
 
     `kept` is where downloaded wheels are kept; `allowed` are texts that a person says may be told.
     Raises UsageError for a deployment that cannot be handed over, GateError when a secret or a
@@ -51,21 +52,15 @@ def gather(
     """
     refuse_overrides(deployment)
     refuse_secrets(deployment)
-    traces = _traces(deployment)
     own = _deployment_files(deployment)
     own |= {f"rendered/{name}": data for name, data in _rendered(deployment, image).items()}
     own |= {f"patches/{name}": data for name, data in _patches(deployment).items()}
-    own |= qualification.files(traces)
-    if found := leaks.find(own, traces, allowed):
-        raise GateError(
-            "the bundle would tell names of this machine",
-            evidence=found[:20],
-            hint="write paths and hosts that hold on any machine (/models/NAME); or --allow TEXT if it may be told",
-        )
+    own |= {**qualification.files(), **lock}
+    refuse_leaks(own, traces_of(deployment), allowed)
     files: dict[str, Data] = {**own, **_documents()}
     for script in ("install.sh", "verify.sh"):
         files[script] = (SHELL / script).read_bytes()
-    files |= wheels.collect(pythons, kept, epoch, say)
+    files |= wheels.collect(pythons, kept, say)
     return Contents(files, site_values(deployment))
 
 
@@ -107,8 +102,21 @@ def refuse_secrets(deployment: Deployment) -> None:
         )
 
 
-def _traces(deployment: Deployment) -> list[leaks.Trace]:
-    traces = leaks.of_machine({"the folder of kit.yaml": deployment.folder, "the kit's folder": wheels.project()})
+def refuse_leaks(files: Mapping[str, bytes], traces: Sequence[leaks.Trace], allowed: Sequence[str]) -> None:
+    """Raise GateError when a file tells what must not be told."""
+    if found := leaks.find(files, traces, allowed):
+        raise GateError(
+            "the bundle would tell names of this machine",
+            evidence=found[:20],
+            hint="write paths and hosts that hold on any machine (/models/NAME); or --allow TEXT if it may be told",
+        )
+
+
+def traces_of(deployment: Deployment) -> list[leaks.Trace]:
+    """What this machine's files could tell of it: paths, names, the API key."""
+    traces = leaks.of_machine(
+        {"the folder of kit.yaml": deployment.folder, "the kit's folder": wheels.project(), "KIT_HOME": kit_home()}
+    )
     file = deployment.kit.server.api_key_file
     if file and deployment.path(file).is_file() and (key := deployment.path(file).read_text().strip()):
         traces.insert(0, leaks.Trace("the API key", key, "<api key>"))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kit as package
 from kit import files
-from kit.bundle import handover, keys, manifest, names, qualification
-from kit.bundle.contents import Contents, gather
+from kit.bundle import handover, keys, locked, manifest, names, qualification
+from kit.bundle.contents import gather, refuse_leaks, traces_of
 from kit.bundle.images import Canonical
+from kit.bundle.manifest import Manifest, SiteValue
 from kit.bundle.parts import Piece, sha256
 from kit.bundle.write import Data, FileTarget, FolderTarget, Target, check_limit, write_bundle
 from kit.config import Deployment
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What a person chose. `limit` in bytes; `expires` a day, YYYY-MM-DD; `locked` as in `kit.sbom.sbom`."""
+    """What a person chose. `limit` in bytes; `expires` a day, YYYY-MM-DD."""
 
     out: Path
     one_file: bool = False
@@ -35,7 +36,7 @@ class Options:
     unqualified: bool = False
     pythons: Sequence[str] = ()
     allowed: Sequence[str] = ()
-    locked: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    sources: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,52 +54,69 @@ class Packed:
         return {"schema": "kit.bundle-pack/1", **self.__dict__, "path": str(self.path)}
 
 
-def pack(
-    deployment: Deployment,
-    image: Canonical,
-    epoch: int,
-    signer: Ed25519PrivateKey | None,
-    options: Options,
-    say: Callable[[str], None],
-    progress: Callable[[int], None],
-) -> Packed:
-    """Write the bundle of a deployment and its image. `epoch` is the image's SOURCE_DATE_EPOCH.
+@dataclass(frozen=True)
+class Ready:
+    """A bundle that can be written: everything in it was gathered and judged."""
 
-    Raises GateError for an image without a passed qualification, and what `gather` raises.
+    manifest: Manifest
+    files: Mapping[str, Data]
+    image: Canonical
+    options: Options
+
+    @property
+    def size(self) -> int:
+        """Bytes that will be read to write it."""
+        return self.image.size + sum(len(d) if isinstance(d, bytes) else d.stat().st_size for d in self.files.values())
+
+
+def prepare(deployment: Deployment, image: Canonical, options: Options, say: Callable[[str], None]) -> Ready:
+    """Gather and judge the contents of a deployment's bundle.
+
+    Raises GateError for an image without a passed qualification or a lock that does not hold,
+    IntegrityError for an image that is not the locked one, and what `gather` raises.
     """
     check_limit(options.limit)
     check_day(options.expires)
-    with files.locked(deployment.state / "bundle.lock", what=f"packing {deployment.name}"):
-        shown = qualification.newest(deployment.state)
-        why_not = shown.why_not(image.reference)
-        if not options.unqualified:
-            qualification.demand(shown, image.reference)
-        contents = gather(
-            deployment,
-            image.reference,
-            shown,
-            pythons=options.pythons,
-            kept=kit_home() / "made" / "kit-wheels",
-            epoch=epoch,
-            allowed=options.allowed,
-            say=say,
-        )
-        bill = sbom(image.image, image.reference, epoch, options.locked)
-        contents.files["sbom/image.cdx.json"] = bill
-        described = _describe(deployment, contents, image, epoch, options, qualified=why_not is None)
-        handed = {"HANDOVER.md": handover.document(described, deployment, shown, contents.files)}
-        target, path = _target(options, described.release)
-        say(f"bundle: packing {described.release}")
+    traces = traces_of(deployment)
+    shown = qualification.newest(deployment.state).redacted(traces)
+    why_not = shown.why_not(image.reference)
+    if not options.unqualified:
+        qualification.demand(shown, image.reference)
+    lock = locked.locked(deployment)
+    locked.check_identity(lock, image.image)
+    contents = gather(
+        deployment,
+        image.reference,
+        shown,
+        lock.files,
+        pythons=options.pythons,
+        kept=kit_home() / "made" / "kit-wheels",
+        allowed=options.allowed,
+        say=say,
+    )
+    say("bundle: listing the packages in the image")
+    files = {
+        **contents.files,
+        "sbom/image.cdx.json": sbom(image.image, image.reference, image.image.created, lock.hashes),
+    }
+    if options.sources:
+        files |= locked.sources(deployment)
+    described = _describe(deployment, files, contents.site, image, lock, options, qualified=why_not is None)
+    page = {"HANDOVER.md": handover.document(described, deployment, shown, files)}
+    refuse_leaks(page, traces, options.allowed)
+    return Ready(described, {**files, **page}, image, options)
+
+
+def write(ready: Ready, signer: Ed25519PrivateKey | None, progress: Callable[[int], None]) -> Packed:
+    """Write a bundle that was prepared; `progress` gets the bytes read. Raises MissingError when the disk is full."""
+    release = ready.manifest.release
+    target, path = _target(ready.options, release)
+    with files.locked(path.with_name(f".{path.name}.lock"), what=f"packing {release}"):
         sums = write_bundle(
-            target,
-            contents.files | handed,
-            image,
-            lambda: {names.MANIFEST: described.to_bytes()},
-            signer,
-            progress,
+            target, ready.files, ready.image, lambda: {names.MANIFEST: ready.manifest.to_bytes()}, signer, progress
         )
     signed_by = keys.fingerprint(keys.raw_public(signer)) if signer else None
-    return Packed(path, described.release, len(sums), _written(path), signed_by)
+    return Packed(path, release, len(sums), _written(path), signed_by)
 
 
 def check_day(day: str | None) -> None:
@@ -113,29 +131,37 @@ def check_day(day: str | None) -> None:
 
 
 def _describe(
-    deployment: Deployment, contents: Contents, image: Canonical, epoch: int, options: Options, *, qualified: bool
-) -> manifest.Manifest:
-    digests = {name: _digest(data) for name, data in contents.files.items()}
-    vllm = deployment.kit.engine.vllm
-    return manifest.Manifest(
+    deployment: Deployment,
+    files: Mapping[str, Data],
+    site: list[SiteValue],
+    image: Canonical,
+    lock: locked.Locked,
+    options: Options,
+    *,
+    qualified: bool,
+) -> Manifest:
+    digests = {name: _digest(data) for name, data in files.items()}
+    vllm, of_image = deployment.kit.engine.vllm, image.image
+    return Manifest(
         name=deployment.name,
-        release=manifest.release_name(deployment.name, vllm, image.image.config_digest, digests),
+        release=manifest.release_name(deployment.name, vllm, of_image.config_digest, digests),
         kit=package.__version__,
         vllm=vllm,
         device=deployment.kit.engine.device,
-        epoch=epoch,
+        epoch=of_image.created,
         expires=options.expires,
         python=list(options.pythons),
         image=manifest.Image(
             reference=image.reference,
-            config=image.image.config_digest,
+            config=of_image.config_digest,
             manifest=image.manifest_digest,
-            layers=list(image.image.diff_ids),
+            layers=list(of_image.diff_ids),
+            tree=lock.identity.tree,
             size=image.size,
         ),
         qualified=qualified,
-        sources=False,
-        site=contents.site,
+        sources=options.sources,
+        site=site,
     )
 
 

@@ -39,11 +39,19 @@ class Qualification:
             return "there is no doctor's report: kit doctor makes one"
         return "the doctor's verdict is fail" if self.doctor.get("verdict") == "fail" else None
 
-    def files(self, traces: Sequence[Trace]) -> dict[str, bytes]:
-        """The reports as files of a bundle, names of the packing machine replaced."""
+    def redacted(self, traces: Sequence[Trace]) -> Qualification:
+        """The same without the names of the machine that it was made on."""
+
+        def clean(report: Report | None) -> Report | None:
+            return report if report is None else json.loads(redact(json.dumps(report, ensure_ascii=False), traces))
+
+        return Qualification(clean(self.smoke), clean(self.run), clean(self.doctor))
+
+    def files(self) -> dict[str, bytes]:
+        """The reports as files of a bundle."""
         reports = {"smoke": self.smoke, "run": self.run, "doctor": self.doctor}
         return {
-            f"reports/{name}.json": redact(json.dumps(report, indent=1) + "\n", traces).encode()
+            f"reports/{name}.json": (json.dumps(report, indent=1) + "\n").encode()
             for name, report in reports.items()
             if report is not None
         }

@@ -13,6 +13,7 @@ from packaging.markers import Marker
 
 import kit
 from kit import files, proc
+from kit.bundle import tar
 from kit.errors import IntegrityError, MissingError, UsageError
 
 PYTHONS = ("3.11", "3.12", "3.13")  # Debian 12, Ubuntu 24.04, Debian 13
@@ -65,7 +66,7 @@ def project() -> Path:
     return folder
 
 
-def collect(pythons: Sequence[str], kept: Path, epoch: int, say: Callable[[str], None]) -> dict[str, bytes | Path]:
+def collect(pythons: Sequence[str], kept: Path, say: Callable[[str], None]) -> dict[str, bytes | Path]:
     """What goes below kit/ in the bundle: wheels, a requirements file for each Python, the kit's own wheel.
 
     Wheels are downloaded once into `kept` and checked by hash each time. Raises MissingError
@@ -78,16 +79,16 @@ def collect(pythons: Sequence[str], kept: Path, epoch: int, say: Callable[[str],
         found[f"kit/requirements-{python}.txt"] = text.encode()
         for wheel in _wheels(text, python, kept / python, say):
             found[f"kit/wheels/{wheel.name}"] = wheel
-    own = build(kept / "own", epoch)
+    own = build(kept / "own")
     found[f"kit/{own.name}"] = own.read_bytes()
     return found
 
 
-def build(folder: Path, epoch: int) -> Path:
+def build(folder: Path) -> Path:
     """The kit's own wheel, made in `folder`: the same bytes for the same source."""
     shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    proc.run(command, cwd=project(), env={"SOURCE_DATE_EPOCH": str(max(epoch, 315532800))}, hint="make .venv/.ready")
+    proc.run(command, cwd=project(), env={"SOURCE_DATE_EPOCH": str(tar.MTIME)}, hint="make .venv/.ready")
     (wheel,) = folder.glob("*.whl")
     return wheel
 

@@ -53,6 +53,9 @@ def pack(
     unqualified: Annotated[
         bool, typer.Option("--unqualified", help="Pack although no passed smoke test of this image is at hand.")
     ] = False,
+    sources: Annotated[
+        bool, typer.Option("--sources/--no-sources", help="Add every input of the image's build.")
+    ] = False,
     python: Annotated[
         list[str],
         typer.Option("--python", help="Python versions to serve. Default: 3.11, 3.12, 3.13.", show_default=False),
@@ -64,8 +67,7 @@ def pack(
 ) -> None:
     """Pack image, settings, reports, kit and documents of a deployment, signed."""
     from kit.bundle import images, keys, source, wheels
-    from kit.bundle.pack import Options
-    from kit.bundle.pack import pack as write
+    from kit.bundle.pack import Options, prepare, write
     from kit.config import load
     from kit.config.schema import parse_size
     from kit.engine import connect
@@ -83,15 +85,16 @@ def pack(
         raise UsageError(f"--chunk {error}", hint="--chunk 4000MiB") from None
     deployment = load(file)
     signer = keys.load_private(key, _passphrase) if key else None
-    options = Options(folder, one_file, limit, expires, unqualified, python or wheels.PYTHONS, allow)
+    options = Options(folder, one_file, limit, expires, unqualified, python or wheels.PYTHONS, allow, sources)
     engine = connect(out.say)
     with contextlib.closing(engine.client()) as client:
         reference = image_of(deployment, client)
         scratch = deployment.state / "bundle"
         with source.opened(client, Path(engine.data_root), reference, scratch, out.say) as archive:
-            image = images.canonical(archive, reference)
-            with byte_progress(image.size, "packing") as count:
-                done = write(deployment, image, image.image.created, signer, options, out.say, count)
+            ready = prepare(deployment, images.canonical(archive, reference), options, out.say)
+            out.say(f"bundle: packing {ready.manifest.release}")
+            with byte_progress(ready.size, "packing") as count:
+                done = write(ready, signer, count)
     if json:
         out.as_json(done.to_json())
     else:
