@@ -72,26 +72,32 @@ def _read(asked: argparse.Namespace, rules: Sequence[Rule]) -> tuple[Reader, Hos
         from kit.logs import collect
 
         source = collect.container_log(asked.container) if asked.container else collect.compose_log(asked.compose)
-        with source as (chunks, state):
-            return read_chunks(chunks), collect.host(container=state), asked.container or str(asked.compose)
+        with source as (chunks, beside):
+            return read_chunks(chunks), beside, asked.container or str(asked.compose)
     if asked.journal:
         from kit.logs import collect
 
-        return read_chunks(collect.journal_log(asked.journal)), collect.host(), asked.journal
+        last = [b""]
+        reader = read_chunks(last.__setitem__(0, line) or line for line in collect.journal_log(asked.journal))
+        ended = collect.seconds(last[0].split(b" ", 1)[0].decode())
+        return reader, collect.host(ended=ended), asked.journal
     paths = [Path(p) for p in asked.logs] or [_last_log(asked.file)]
     for path in paths:
         if str(path) != "-":
             inputs.check(path)
-    beside = None
-    if asked.host:
-        from kit.logs import collect
-
-        beside = collect.host()
+    host = _host(paths) if asked.host else None
     if len(paths) == 1 and str(paths[0]) != "-":
-        return read_file(paths[0], rules), beside, str(paths[0])
+        return read_file(paths[0], rules), host, str(paths[0])
     ordered = inputs.in_order(paths)
     chunks = (c for p in ordered for c in (_standard_input() if str(p) == "-" else inputs.chunks(p)))
-    return read_chunks(chunks), beside, "" if len(ordered) > 1 else "-"
+    return read_chunks(chunks), host, "" if len(ordered) > 1 else "-"
+
+
+def _host(paths: Sequence[Path]) -> Host:
+    """What this host knows, as of the time when the log was last written."""
+    from kit.logs import collect
+
+    return collect.host(ended=max((p.stat().st_mtime for p in paths if p.is_file()), default=None))
 
 
 def _standard_input() -> Iterator[bytes]:

@@ -41,7 +41,7 @@ def chain(run: Run, cause: Cause) -> list[Link]:
     links = [Link(cause.owner.role, cause.line or 0, head(cause.exception))]
     seen = {(cause.owner.role, head(cause.exception))}
     for failure in sorted(run.failures, key=lambda f: f.line):
-        if not failure.fatal or failure.line < (cause.line or 0) or failure.kind == "cut":
+        if not failure.fatal or failure.line < (cause.line or 0) or failure.kind == "cut" or failure is cause.failure:
             continue
         key = (failure.owner.role, head(failure.exception))
         if key not in seen and failure.exception:

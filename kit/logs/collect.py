@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import re
 import shutil
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kit import proc
 from kit.errors import KitError, MissingError, UsageError
-from kit.logs.host import ContainerState, Host
+from kit.logs.host import ContainerState, Host, KernelLine
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -22,8 +24,8 @@ _SERVICE = "com.docker.compose.service"
 
 
 @contextlib.contextmanager
-def container_log(name: str) -> Iterator[tuple[Iterator[bytes], ContainerState]]:
-    """The log of a container, as chunks, and its state. Raises MissingError when there is none of that name."""
+def container_log(name: str) -> Iterator[tuple[Iterator[bytes], Host]]:
+    """The log of a container, as chunks, and what the host knows of it. Raises MissingError when there is none."""
     from docker.errors import NotFound
 
     with _docker() as client, _errors(f"reading the log of {name}"):
@@ -31,21 +33,22 @@ def container_log(name: str) -> Iterator[tuple[Iterator[bytes], ContainerState]]
             container = client.containers.get(name)
         except NotFound:
             raise MissingError(f"there is no container {name!r}", hint="docker ps -a") from None
-        yield container.logs(stream=True, follow=False), state(container)
+        yield container.logs(stream=True, follow=False), host(state(container), ended(container))
 
 
 @contextlib.contextmanager
-def compose_log(file: Path) -> Iterator[tuple[Iterator[bytes], ContainerState]]:
-    """The logs of a compose project's containers, woven by time, and the state of the first that ended badly."""
+def compose_log(file: Path) -> Iterator[tuple[Iterator[bytes], Host]]:
+    """The logs of a compose project's containers, woven by time; what the host knows of one that ended badly."""
     with _docker() as client, _errors(f"reading the logs of {file}"):
         path = str(file.absolute())
         found = [c for c in client.containers.list(all=True) if path in c.labels.get(_PROJECT_FILES, "").split(",")]
         if not found:
             raise MissingError(f"no container belongs to {path}", hint=f"docker compose -f {file} ps -a")
         streams = [_named_lines(c, len(found) > 1) for c in found]
-        states = [state(c) for c in found]
-        bad = [s for s in states if not s.running and s.exit_code not in (0, None)]
-        yield heapq.merge(*streams, key=lambda line: line.split(b" ", 1)[0]), (bad or states)[0]
+        bad = [c for c in found if state(c).exit_code not in (0, None)]
+        chosen = (bad or found)[0]
+        woven = heapq.merge(*streams, key=lambda line: line.split(b" ", 1)[0])
+        yield woven, host(state(chosen), ended(chosen))
 
 
 def _named_lines(container: Container, name: bool) -> Iterator[bytes]:
@@ -70,7 +73,13 @@ def state(container: Container) -> ContainerState:
         None if running else said.get("ExitCode"),
         bool(said.get("OOMKilled")),
         int(container.attrs.get("RestartCount") or 0),
+        str(container.id or ""),
     )
+
+
+def ended(container: Container) -> float | None:
+    """When a container ended, in seconds since 1970."""
+    return seconds(str(container.attrs.get("State", {}).get("FinishedAt", "")))
 
 
 def journal_log(unit: str) -> Iterator[bytes]:
@@ -88,24 +97,39 @@ def journal_log(unit: str) -> Iterator[bytes]:
         )
 
 
-def host(paths: tuple[Path, ...] = (), container: ContainerState | None = None) -> Host:
+def host(container: ContainerState | None = None, ended: float | None = None) -> Host:
     """The kernel's messages and free space, as far as this user may see them."""
     free = []
-    for path in (Path("/dev/shm"), Path("/tmp"), *paths):
+    for path in (Path("/dev/shm"), Path("/tmp")):
         with contextlib.suppress(OSError):
             free.append((str(path), shutil.disk_usage(path).free))
-    return Host(container, kernel_lines(), tuple(free))
+    return Host(container, kernel_lines(), ended, tuple(free))
 
 
-def kernel_lines() -> tuple[str, ...]:
+def kernel_lines() -> tuple[KernelLine, ...]:
     """Lines of the kernel's log that tell of killed processes, crashes and cards; empty when it is not readable."""
-    for args in (["journalctl", "--dmesg", "--no-pager", "--quiet", "--lines", "4000"], ["dmesg"]):
+    for args in (
+        ["journalctl", "--dmesg", "--no-pager", "--quiet", "--output", "short-iso", "--lines", "4000"],
+        ["dmesg", "--time-format", "iso"],
+        ["dmesg"],
+    ):
         with contextlib.suppress(KitError):
             done = proc.run(args, check=False, timeout=20)
             if done.code == 0 and done.out.strip():
-                marks = ("oom", "out of memory", "segfault", "trap", "xid", "general protection")
-                return tuple(line for line in done.out.splitlines() if any(m in line.lower() for m in marks))[-400:]
+                lines = (line for line in done.out.splitlines() if any(m in line.lower() for m in _KERNEL_MARKS))
+                return tuple(KernelLine(line, seconds(line.split(" ", 1)[0])) for line in lines)[-400:]
     return ()
+
+
+_KERNEL_MARKS = ("oom", "out of memory", "segfault", "trap", "xid", "general protection")
+
+
+def seconds(stamp: str) -> float | None:
+    """Seconds since 1970 of an ISO 8601 stamp (nanoseconds are cut), or None."""
+    match = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)$", stamp)
+    if match is None:
+        return None
+    return datetime.fromisoformat(match[1] + match[2]).timestamp()
 
 
 @contextlib.contextmanager

@@ -15,23 +15,34 @@ from kit.logs.run import Run
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """What the container engine says: `running`, exit code, whether the kernel's OOM killer acted, restarts."""
+    """What the container engine says: `running`, exit code, whether the kernel's OOM killer acted, restarts, its id."""
 
     running: bool
     exit_code: int | None = None
     oom_killed: bool = False
     restarts: int = 0
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLine:
+    """A line of the kernel's log and its time (seconds since 1970), where it bears one."""
+
+    text: str
+    time: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
     """Evidence from outside the log; each piece optional.
 
-    `kernel` are lines of the kernel's log from the time of the run, `free` is free space in bytes by path.
+    `ended` is when the run ended or the log was last written (seconds since 1970), `free` is free
+    space in bytes by path.
     """
 
     container: ContainerState | None = None
-    kernel: tuple[str, ...] = ()
+    kernel: tuple[KernelLine, ...] = ()
+    ended: float | None = None
     free: tuple[tuple[str, int], ...] = ()
 
 
@@ -43,7 +54,10 @@ _KERNEL = (
     ),
     ("xid", re.compile(r"NVRM: Xid")),
 )
-_OURS = re.compile(r"vllm|VLLM|python|pt_main|EngineCor|Worker|ray::")
+# what the kernel calls vLLM's processes (their titles, cut to 15 characters)
+_OURS = re.compile(r"VLLM::|vllm|EngineCor|ray::")
+# a kernel's line about a process of another pid namespace is ours only near the end of the run, seconds
+_AROUND = 90.0
 # found without a word of the process itself: here the host may know better
 _WORDLESS = ("silent", "ended", "quoted")
 _TEXT = {
@@ -68,13 +82,15 @@ def join(
     for path, free in host.free:
         if free < _FULL:
             notes.append(f"{path} has {free / (1 << 20):.0f} MiB free")
-    kind = _from_kernel(host, run, notes, quotes)
+    kind = _from_kernel(host, run, quotes)
     if state is not None and not state.running:
         kind = kind or _from_state(state)
         if state.exit_code is not None:
             oom = ", ended by the out-of-memory killer" if state.oom_killed else ""
             again = f", restarted {state.restarts} times" if state.restarts else ""
             notes.append(f"the container ended with status {state.exit_code}{oom}{again}")
+    if state is not None and cause is not None and cause.basis == "ended" and not cause.exception and kind is None:
+        cause = _ended_with(cause, state, run, rules)
     weak = cause is None or cause.basis in _WORDLESS or cause.failure.kind == "death"
     if kind is not None and (weak or (kind == "xid" and cause is not None and cause.category in _CARD)):
         return _as(kind, cause, run, rules), notes, quotes
@@ -86,26 +102,38 @@ def join(
 _CARD = (UNKNOWN, "native-crash", "nccl-comm", "gpu-p2p", "timeout-hang")
 
 
-def _from_kernel(host: Host, run: Run, notes: list[str], quotes: list[Quote]) -> str | None:
+def _from_kernel(host: Host, run: Run, quotes: list[Quote]) -> str | None:
+    """What the kernel did to a process of this run, as far as pid, container or name and time say that it was one."""
     pids = {line.owner.pid for line in run.roles.values() if line.owner and line.owner.pid}
+    inside = host.container is not None  # its pids are not the host's
     kinds = []
     for line in host.kernel:
         for kind, pattern in _KERNEL:
-            match = pattern.search(line)
-            if match and (kind == "xid" or _OURS.search(line) or any(int(g) in pids for g in match.groups() if g)):
+            match = pattern.search(line.text)
+            if match is None:
+                continue
+            known = not inside and any(int(g) in pids for g in match.groups() if g)
+            named = bool(host.container and host.container.id and host.container.id in line.text)
+            near = line.time is not None and host.ended is not None and abs(line.time - host.ended) < _AROUND
+            if known or named or (near and (kind == "xid" or _OURS.search(line.text))):
                 kinds.append(kind)
-                quotes.append(Quote(0, f"kernel: {line.strip()[:300]}"))
-                break
-    for kind in ("xid", "oom", "crash"):
-        if kind in kinds:
-            return kind
-    return None
+                quotes.append(Quote(0, f"kernel: {line.text.strip()[:300]}"))
+            break
+    return next((kind for kind in ("xid", "oom", "crash") if kind in kinds), None)
 
 
 def _from_state(state: ContainerState) -> str | None:
     if state.oom_killed:
         return "oom"
     return {137: "oom", 139: "crash", 134: "crash", 132: "crash", 136: "crash"}.get(state.exit_code or 0)
+
+
+def _ended_with(cause: Cause, state: ContainerState, run: Run, rules: Sequence[Rule]) -> Cause:
+    """A start that broke off, by the status it ended with: it was told to stop, or it ended by itself."""
+    if state.exit_code in (130, 143):
+        rule = ruling.best(rules, "told to stop before it was ready", Company(stage=run.stage, kind="ended"))
+        return replace(cause, rule=rule, category=rule.category if rule else UNKNOWN)
+    return replace(cause, rule=None, category=UNKNOWN)
 
 
 def _as(kind: str, cause: Cause | None, run: Run, rules: Sequence[Rule]) -> Cause:

@@ -3,7 +3,7 @@
 import pytest
 
 from kit.logs import Diagnosis, conclude
-from kit.logs.host import ContainerState, Host
+from kit.logs.host import ContainerState, Host, KernelLine
 from kit.logs.reader import Reader
 from kit.logs.rules import load
 from tests.unit.logs.lines import API, BANNER, ENGINE, READY, START_FAILED, core_error, trace
@@ -32,7 +32,7 @@ SILENT = (BANNER, ENGINE, *trace(API, START_FAILED))
     ("kernel", "category"), [(OOM, "host-oom-kill"), (SEGFAULT, "native-crash"), (XID, "gpu-hardware")]
 )
 def test_the_kernel_names_what_a_silent_death_was(kernel: str, category: str) -> None:
-    found = diagnose(Host(kernel=(kernel,)), *SILENT)
+    found = diagnose(Host(kernel=(KernelLine(kernel, 100.0),), ended=120.0), *SILENT)
     assert found.root_cause is not None and (found.root_cause.category, found.root_cause.process) == (
         category,
         "engine_core",
@@ -41,12 +41,42 @@ def test_the_kernel_names_what_a_silent_death_was(kernel: str, category: str) ->
 
 
 def test_other_processes_kills_are_none_of_ours() -> None:
-    found = diagnose(Host(kernel=(OTHERS,)), *SILENT)
+    found = diagnose(Host(kernel=(KernelLine(OTHERS, 100.0),), ended=100.0), *SILENT)
     assert not any("firefox" in quote.text for quote in found.evidence)
 
 
+@pytest.mark.parametrize(
+    ("line", "state", "ended", "ours"),
+    [
+        (KernelLine(OOM), None, None, True),  # by its pid, which the log names
+        (KernelLine(OOM), ContainerState(False, 1), None, False),  # a container's pids are not the host's
+        (KernelLine(OOM, 50.0), ContainerState(False, 1), 60.0, True),  # by its name, when the run ended
+        (KernelLine(OOM, 50.0), ContainerState(False, 1), 5000.0, False),
+        (
+            KernelLine("oom-kill: task_memcg=/docker/abc1,task=python,pid=77"),
+            ContainerState(False, 1, id="abc1"),
+            None,
+            True,
+        ),
+    ],
+)
+def test_a_kernel_line_is_ours_by_pid_by_container_or_by_name_and_time(
+    line: KernelLine, state: ContainerState | None, ended: float | None, ours: bool
+) -> None:
+    found = diagnose(Host(state, (line,), ended), *SILENT)
+    assert any(quote.text.startswith("kernel:") for quote in found.evidence) == ours
+
+
+@pytest.mark.parametrize(("code", "rule"), [(0, None), (143, "probe-sigterm"), (137, "host-oom-kernel")])
+def test_a_start_that_broke_off_is_told_by_its_exit_status(code: int, rule: str | None) -> None:
+    found = diagnose(Host(ContainerState(False, code)), BANNER, ENGINE)
+    assert found.root_cause is not None and found.root_cause.rule == rule
+
+
 def test_an_exception_is_not_talked_over() -> None:
-    found = diagnose(Host(kernel=(OOM,)), BANNER, ENGINE, *core_error("KeyError: 'w.weight'"))
+    found = diagnose(
+        Host(kernel=(KernelLine(OOM, 100.0),), ended=100.0), BANNER, ENGINE, *core_error("KeyError: 'w.weight'")
+    )
     assert found.root_cause is not None and found.root_cause.exception == "KeyError: 'w.weight'"
 
 
