@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kit.config import Deployment
 from kit.errors import EngineFailed, GateError, MissingError
+from kit.logs.acceptance import Acceptance, Sample
+from kit.logs.model import Line
 from kit.render.container import container_name
 from kit.serve import container as box
+from kit.serve import readings
 from kit.serve.api import Api, ApiError
+from kit.serve.gauges import Gauges, gauges
 from kit.smoke.counters import Counters, parse
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
+LOG_LINES = 3000
+FULL = 0.95
+INPUT, PATCHES = "kit.input", "kit.patches"  # labels of an image that the kit built; kit.image.recipe writes them
+_ERROR = re.compile(rb"\b(?:ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d")
 EXIT = {
     "ready": 0,
     "not-ready": GateError.exit_code,
@@ -26,19 +37,38 @@ EXIT = {
 
 
 @dataclass(frozen=True)
+class Log:
+    """What the end of the log tells: lines at level ERROR or CRITICAL, the last of them, the newest acceptance."""
+
+    errors: int = 0
+    last_error: str | None = None
+    acceptance: Sample | None = None
+    judged: str | None = None
+
+
+@dataclass(frozen=True)
 class Status:
     """`verdict` is "ready", "not-ready", "dead" or "absent"; `why` says why it is not ready.
 
-    `counted` are the engine's counters since its start, None when they cannot be read.
+    `counted` and `gauges` are what the engine has counted since its start and its load now, None when they cannot
+    be read. `as_locked` says whether the container's image is the one in the lock (None: there is no lock).
+    `warnings` are in words for people.
     """
 
     verdict: str
     why: str | None
-    container: box.State | None
-    image: str | None
-    uptime_s: float | None
-    served: tuple[str, ...]
-    counted: Counters | None
+    container: box.State | None = None
+    image: str | None = None
+    image_id: str | None = None
+    patches: tuple[str, ...] = ()
+    as_locked: bool | None = None
+    uptime_s: float | None = None
+    served: tuple[str, ...] = ()
+    version: str | None = None
+    counted: Counters | None = None
+    gauges: Gauges | None = None
+    log: Log = Log()
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """kit.status/1."""
@@ -50,7 +80,12 @@ class Status:
                 "num_accepted_tokens": self.counted.accepted_tokens,
                 "acceptance_rate": round(self.counted.acceptance_rate, 6),
                 "mean_acceptance_length": round(self.counted.mean_acceptance_length, 6),
-            }
+                "now": self.log.acceptance and {
+                    "mean_acceptance_length": self.log.acceptance.length,
+                    "num_accepted_tokens": self.log.acceptance.accepted,
+                    "num_draft_tokens": self.log.acceptance.drafted,
+                },
+            }  # fmt: skip
         box_ = self.container
         return {
             "schema": "kit.status/1",
@@ -58,10 +93,20 @@ class Status:
             "why": self.why,
             "container": box_ and {"status": box_.status, "health": box_.health, "restarts": box_.restarts},
             "image": self.image,
+            "image_id": self.image_id,
+            "patches": list(self.patches),
+            "as_locked": self.as_locked,
             "uptime_s": self.uptime_s and round(self.uptime_s, 1),
             "served": list(self.served),
+            "version": self.version,
             "requests": self.counted.requests if self.counted else None,
+            "running": self.gauges.running if self.gauges else None,
+            "waiting": self.gauges.waiting if self.gauges else None,
+            "kv_use": self.gauges.kv_use if self.gauges else None,
+            "errors": self.log.errors,
+            "last_error": self.log.last_error,
             "speculation": speculation,
+            "warnings": list(self.warnings),
         }
 
 
@@ -69,26 +114,82 @@ def status(deployment: Deployment, client: DockerClient, api: Api) -> Status:
     """Look once. Raises MissingError only when the Docker engine does not answer."""
     found = box.find(client, container_name(deployment))
     if found is None:
-        return Status("absent", "there is no container", None, None, None, (), None)
-    now = box.state(client, found.id)
+        return Status("absent", "there is no container")
+    now = box.state(client, str(found.id))
     image = str(found.attrs["Config"]["Image"])
+    labels = found.labels
+    known = Status(
+        "dead", None, now, image, str(found.attrs["Image"]), tuple(filter(None, labels.get(PATCHES, "").split(","))),
+        _as_locked(deployment, labels.get(INPUT)),
+    )  # fmt: skip
+    log = read_log(found.logs(stream=True, follow=False, tail=LOG_LINES))
     if now.status != "running":
-        end = f"the container {now.status}, status {now.exit_code}" + (", killed for memory" if now.oom_killed else "")
-        return Status("dead", end, now, image, None, (), None)
+        how = ", killed for memory" if now.oom_killed else ""
+        return replace(known, why=f"the container {now.status}, status {now.exit_code}{how}", log=log)
     uptime = (datetime.now(UTC) - _time(now.started_at)).total_seconds()
-    served: tuple[str, ...] = ()
-    counted: Counters | None = None
-    why: str | None = None
+    known = replace(known, uptime_s=uptime, log=log)
+    why: str | None
     try:
         api.get("/health", timeout=2)
         served = tuple(api.models())
-        if deployment.kit.model.served_name not in served:
-            why = f"the API serves {', '.join(served)}"
+        why = None if deployment.kit.model.served_name in served else f"the API serves {', '.join(served)}"
     except ApiError as error:
-        why = str(error)
+        return replace(known, verdict="not-ready", why=str(error))
+    counted, load = None, None
     with contextlib.suppress(ApiError, ValueError):
-        counted = parse(api.metrics())
-    return Status("not-ready" if why else "ready", why, now, image, uptime, served, counted)
+        text = api.metrics()
+        counted, load = parse(text), gauges(text)
+    version = None
+    with contextlib.suppress(ApiError, ValueError, KeyError, TypeError):
+        version = str(api.get("/version", timeout=2).json()["version"])
+    known = replace(known, served=served, counted=counted, gauges=load, version=version)
+    trend = None
+    if counted and counted.speculating:
+        kept = readings.note(deployment.state / "readings.jsonl", counted, now.started_at, time.time())
+        trend = readings.falling(kept, now.started_at)
+    return replace(
+        known,
+        verdict="not-ready" if why else "ready",
+        why=why,
+        warnings=tuple(_warnings(deployment, known, trend or log.judged)),
+    )
+
+
+def read_log(chunks: Iterable[bytes]) -> Log:
+    """What the lines at the end of a log tell."""
+    errors, last, acceptance = 0, None, Acceptance()
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for raw in whole:
+            if b"SpecDecoding metrics" in raw:
+                acceptance.add(Line(0, raw.decode(errors="replace")))
+            elif _ERROR.search(raw):
+                errors, last = errors + 1, raw
+    judged = acceptance.judge()
+    text = None if last is None else last.decode(errors="replace")[:300]
+    return Log(errors, text, acceptance.last, judged[1] if judged else None)
+
+
+def _warnings(deployment: Deployment, now: Status, acceptance: str | None) -> Iterator[str]:
+    if now.as_locked is False:
+        yield f"the image is not the one in {deployment.file.with_suffix('.lock').name}"
+    if now.version and not now.version.startswith(deployment.kit.engine.vllm):
+        yield f"vLLM {now.version} runs, kit.yaml says {deployment.kit.engine.vllm}"
+    if acceptance:
+        yield f"acceptance: {acceptance}"
+    if now.gauges and now.gauges.kv_use is not None and now.gauges.kv_use > FULL:
+        yield f"the KV cache is {now.gauges.kv_use:.0%} full"
+    if now.container and now.container.restarts:
+        yield f"it has crashed and was restarted {now.container.restarts} times"
+
+
+def _as_locked(deployment: Deployment, label: str | None) -> bool | None:
+    """Whether the image was built from the locked inputs. Only the line that says so is read: this must be quick."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        locked = re.search(r"^  input: ([0-9a-f]{64})$", deployment.file.with_suffix(".lock").read_text(), re.MULTILINE)
+        return None if locked is None else locked[1] == label
+    return None
 
 
 def _time(text: str) -> datetime:

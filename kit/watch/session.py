@@ -54,13 +54,14 @@ class Session:
         *,
         stall_timeout: float,
         stage_timeouts: Mapping[str, int],
+        feed: Feed | None = None,
     ) -> None:
         self._views = views
         self._resources = resources
         self._former = former
         self._limits = (stall_timeout, stage_timeouts)
         self._lock = threading.Lock()
-        self._feed = Feed()
+        self._feed = feed or Feed()
         self._new: list[Change] = []
         self._sampled = -EVERY_S
         self._gone_since: dict[int, float] = {}

@@ -1,0 +1,72 @@
+"""Readings of the drafting counters over hours: `kit status` and `kit watch` leave one now and then, and a falling
+acceptance shows between them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kit import files
+from kit.errors import MissingError
+from kit.logs.acceptance import Acceptance, Sample
+from kit.smoke.counters import Counters
+
+EVERY_S = 60.0
+KEEP = 3000
+ENOUGH = 400  # draft tokens between two points
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The counters at `time` (Unix seconds) of the container that started at `started`."""
+
+    time: float
+    started: str
+    drafts: int
+    draft_tokens: int
+    accepted_tokens: int
+
+
+def load(path: Path) -> list[Reading]:
+    """All readings, oldest first; lines that are none are skipped."""
+    found = []
+    try:
+        for line in path.read_text().splitlines():
+            try:
+                found.append(Reading(**json.loads(line)))
+            except (ValueError, TypeError):
+                continue
+    except OSError:
+        return []
+    return found
+
+
+def note(path: Path, counted: Counters, started: str, now: float) -> list[Reading]:
+    """Add a reading, unless the last one is too young; returns all that are kept. A folder that cannot be written is
+    no reason to fail."""
+    known = load(path)
+    if known and known[-1].started == started and now - known[-1].time < EVERY_S:
+        return known
+    known = [*known, Reading(now, started, counted.drafts, counted.draft_tokens, counted.accepted_tokens)][-KEEP:]
+    with contextlib.suppress(MissingError, OSError):
+        files.write(path, "".join(json.dumps(asdict(reading)) + "\n" for reading in known))
+    return known
+
+
+def falling(known: Sequence[Reading], started: str) -> str | None:
+    """What is wrong with the acceptance between the readings of one container: too low or falling; None if nothing."""
+    own = [reading for reading in known if reading.started == started]
+    samples: list[Sample] = []
+    last = own[0] if own else None
+    for reading in own[1:]:
+        assert last is not None
+        drafts, drafted = reading.drafts - last.drafts, reading.draft_tokens - last.draft_tokens
+        if drafted >= ENOUGH and drafts > 0:
+            accepted = reading.accepted_tokens - last.accepted_tokens
+            samples.append(Sample(0, "", 1 + accepted / drafts, accepted, drafted, None))
+            last = reading
+    found = Acceptance(samples=samples, last=samples[-1] if samples else None).judge()
+    return found[1] if found else None

@@ -1,0 +1,131 @@
+"""`kit watch`: looks again and again at what a deployment does; in a terminal as a screen, elsewhere as lines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from kit.cli import out
+from kit.config import Deployment
+from kit.errors import MissingError
+from kit.render.container import container_name
+from kit.serve import container as box
+from kit.serve.api import api_of
+from kit.serve.status import EXIT, Status, status
+from kit.watch import history
+from kit.watch.lines import resources as in_words
+from kit.watch.resources import Resources
+from kit.watch.service import History, line, screen
+from kit.watch.session import Session
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from rich.live import Live
+
+SHOWN_S = 10.0  # over how long the rates of disk and CPU are taken
+
+
+def watch(deployment: Deployment, *, every: float, count: int | None) -> int:
+    """Watch until Ctrl-C or `count` looks; returns the exit code of the last look, as `kit status` would.
+
+    Raises MissingError when there is nothing to watch.
+    """
+    from kit.engine import connect
+
+    api = api_of(deployment)
+    with contextlib.closing(connect(out.say).client()) as client:
+        found = box.find(client, container_name(deployment))
+        if found is None:
+            raise MissingError(f"{deployment.name} has no container", hint="kit up")
+        pid = box.state(client, str(found.id)).pid
+        used = Resources(pid, gpus=deployment.kit.engine.device == "cuda")
+        looks, seen = History(), 0
+        start: _Start | None = None
+        with _live() as live, contextlib.closing(used):
+            try:
+                while True:
+                    now = status(deployment, client, api)
+                    used.sample(time.monotonic())
+                    if now.verdict == "not-ready" and start is None:
+                        start = _Start(deployment, client)
+                    _show(deployment, live, now, looks, used, start if now.verdict == "not-ready" else None)
+                    seen += 1
+                    if (count and seen >= count) or now.verdict in ("dead", "absent"):
+                        return EXIT[now.verdict]
+                    time.sleep(every)
+            except KeyboardInterrupt:
+                return EXIT[now.verdict] if seen else 0
+
+
+def _show(
+    deployment: Deployment, live: Live | None, now: Status, looks: History, used: Resources, start: _Start | None
+) -> None:
+    rates = looks.look(time.monotonic(), now)
+    if start is not None:
+        start.show(live)
+    elif live is None:
+        out.data(f"{time.strftime('%H:%M:%S')}  {out.clean(line(now, rates))}")
+    else:
+        words = in_words(used.last, used.usage(SHOWN_S))
+        live.update(screen(deployment.name, now, looks, rates, words), refresh=True)
+
+
+@contextlib.contextmanager
+def _live():  # type: ignore[no-untyped-def]
+    """A live screen in a terminal, None elsewhere."""
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        yield None
+        return
+    from rich.live import Live
+
+    with Live(console=out.console(), auto_refresh=False, screen=False) as live:
+        yield live
+
+
+class _Start:
+    """A start that is under way, read from the container's log from its beginning, by the log's own times."""
+
+    def __init__(self, deployment: Deployment, client: DockerClient) -> None:
+        from kit.watch.feed import Feed
+
+        self._name = deployment.name
+        self._feed = Feed()
+        self._lock = threading.Lock()
+        self._arrived = time.monotonic()
+        limits = deployment.kit.limits
+        self._session = Session(
+            (),
+            None,
+            history.former(deployment.runs),
+            stall_timeout=limits.stall_timeout,
+            stage_timeouts={str(name): seconds for name, seconds in limits.stage_timeouts.items()},
+            feed=self._feed,
+        )
+        found = box.find(client, container_name(deployment))
+        assert found is not None
+        self._stream = found.logs(stream=True, follow=True)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def show(self, live: Live | None) -> None:
+        from kit.watch.lines import outlook, progress, title
+        from kit.watch.live import screen as start_screen
+
+        with self._lock:
+            at = self._feed.tracker.last_at + time.monotonic() - self._arrived
+            frame = self._session.tick(at)
+        if live is not None:
+            live.update(start_screen(self._name, frame), refresh=True)
+            return
+        parts = [title(frame.snapshot.stage), progress(frame.snapshot, frame), outlook(frame), frame.judgement.text]
+        out.data(f"{time.strftime('%H:%M:%S')}  starting: " + out.clean("; ".join(p for p in parts if p)))
+
+    def _read(self) -> None:
+        with contextlib.suppress(Exception):  # the container ended: the next look says so
+            for chunk in self._stream:
+                with self._lock:
+                    self._feed.bytes(chunk, None)
+                    self._arrived = time.monotonic()
