@@ -62,6 +62,7 @@ class Ready:
     files: Mapping[str, Data]
     image: Canonical
     options: Options
+    lock: Path
 
     @property
     def size(self) -> int:
@@ -95,23 +96,23 @@ def prepare(deployment: Deployment, image: Canonical, options: Options, say: Cal
         say=say,
     )
     say("bundle: listing the packages in the image")
-    files = {
+    inside = {
         **contents.files,
         "sbom/image.cdx.json": sbom(image.image, image.reference, image.image.created, lock.hashes),
     }
     if options.sources:
-        files |= locked.sources(deployment)
-    described = _describe(deployment, files, contents.site, image, lock, options, qualified=why_not is None)
-    page = {"HANDOVER.md": handover.document(described, deployment, shown, files)}
+        inside |= locked.sources(deployment)
+    described = _describe(deployment, inside, contents.site, image, lock, options, qualified=why_not is None)
+    page = {"HANDOVER.md": handover.document(described, deployment, shown, inside)}
     refuse_leaks(page, traces, options.allowed)
-    return Ready(described, {**files, **page}, image, options)
+    return Ready(described, {**inside, **page}, image, options, deployment.state / "bundle.lock")
 
 
 def write(ready: Ready, signer: Ed25519PrivateKey | None, progress: Callable[[int], None]) -> Packed:
     """Write a bundle that was prepared; `progress` gets the bytes read. Raises MissingError when the disk is full."""
     release = ready.manifest.release
     target, path = _target(ready.options, release)
-    with files.locked(path.with_name(f".{path.name}.lock"), what=f"packing {release}"):
+    with files.locked(ready.lock, what=f"packing {ready.manifest.name}"):
         sums = write_bundle(
             target, ready.files, ready.image, lambda: {names.MANIFEST: ready.manifest.to_bytes()}, signer, progress
         )

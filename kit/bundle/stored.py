@@ -110,18 +110,16 @@ def _index(parts: list[Piece]) -> dict[str, list[Piece]]:
     total, offset, root = sum(part.length for part in parts), 0, ""
     files: dict[str, list[Piece]] = {}
     while True:
-        with Reader(window(parts, offset, tar.BLOCK)) as source:
-            block = source.readall()
-        if len(block) < tar.BLOCK:
-            raise _damaged("it ends in the middle: a part is missing or cut short")
+        block = _read(parts, offset, tar.BLOCK)
+        head = _read(parts, offset, tar.header_size(block))
         try:
-            entry = tar.read_header(block)
+            entry = tar.read_header(head)
         except ValueError as error:
             raise _damaged(f"at byte {offset}: {error}") from None
         if entry is None:
             break
         full, size = entry
-        offset += tar.BLOCK
+        offset += len(head)
         top, _, name = full.partition("/")
         why = names.fault(name) if name else "is not in the bundle's folder"
         if why or (root and top != root) or name in files:
@@ -139,6 +137,14 @@ def _index(parts: list[Piece]) -> dict[str, list[Piece]]:
         if total - offset != len(tar.END) or any(source.readall()):
             raise _damaged("there are bytes after its end")
     return files
+
+
+def _read(parts: list[Piece], offset: int, length: int) -> bytes:
+    with Reader(window(parts, offset, length)) as source:
+        data = source.readall()
+    if len(data) < length:
+        raise _damaged("it ends in the middle: a part is missing or cut short")
+    return data
 
 
 def _damaged(why: str) -> IntegrityError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,14 +80,14 @@ def collect(pythons: Sequence[str], kept: Path, say: Callable[[str], None]) -> d
         found[f"kit/requirements-{python}.txt"] = text.encode()
         for wheel in _wheels(text, python, kept / python, say):
             found[f"kit/wheels/{wheel.name}"] = wheel
-    own = build(kept / "own")
-    found[f"kit/{own.name}"] = own.read_bytes()
+    with tempfile.TemporaryDirectory(prefix="kit-wheel-") as name:
+        own = build(Path(name))
+        found[f"kit/{own.name}"] = own.read_bytes()
     return found
 
 
 def build(folder: Path) -> Path:
     """The kit's own wheel, made in `folder`: the same bytes for the same source."""
-    shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     proc.run(command, cwd=project(), env={"SOURCE_DATE_EPOCH": str(tar.MTIME)}, hint="make .venv/.ready")
     (wheel,) = folder.glob("*.whl")

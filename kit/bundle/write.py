@@ -98,7 +98,8 @@ class FileTarget:
             self._writer.write(chunk)
         self._writer.write(bytes(tar.padding(written)))
         if written != size:  # not known before: a compressed stream
-            self._writer.patch(at, tar.header(f"{self.top}/{name}", written, executable=run))
+            for place, block in _blocks(at, tar.header(f"{self.top}/{name}", written, executable=run)):
+                self._writer.patch(place, block)
         return {name: digest.hexdigest()}
 
     def finish(self) -> None:
@@ -190,6 +191,11 @@ def _counted(data: Iterable[bytes | memoryview], progress: Callable[[int], None]
     for chunk in data:
         yield chunk
         progress(len(chunk))
+
+
+def _blocks(at: int, header: bytes) -> Iterator[tuple[int, bytes]]:
+    """A header's blocks with their places: a part may end between two of them, never inside one."""
+    return ((at + n, header[n : n + tar.BLOCK]) for n in range(0, len(header), tar.BLOCK))
 
 
 def _stamp(path: Path, mode: int) -> None:

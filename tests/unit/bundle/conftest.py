@@ -68,6 +68,7 @@ FILES: dict[str, bytes] = {
     "deployment/kit.yaml": b"schema: kit/1\n",
     "reports/smoke.json": b'{"verdict": "pass"}\n',
     "kit/wheels/some_package-1.0+cpu-py3-none-any.whl": b"PK" * 999,
+    f"kit/wheels/{'x' * 110}-1.0-py3-none-any.whl": b"longer than the name field of a tar",
     "verify.sh": b"#!/bin/sh\n",
 }
 
