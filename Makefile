@@ -7,7 +7,7 @@ KIT := .venv/bin/kit
 export KIT_FILE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-docker image up down status smoke doctor diagnose bundle render lint docs lock-kit clean
+.PHONY: help demo test test-fast test-docker test-slow image up down status smoke doctor diagnose bundle render lint docs lock-kit clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +49,10 @@ test-fast: .venv/.ready-dev ## tests that need no Docker (under two minutes)
 	@.venv/bin/python -m pytest -n auto tests/unit
 
 test-docker: .venv/.ready-dev ## tests with real Docker and real vLLM
-	@.venv/bin/python -m pytest -m docker tests/docker
+	@.venv/bin/python -m pytest -m 'docker and not slow' tests/docker
+
+test-slow: .venv/.ready-dev ## patches red and green on real engines, rebuilds to the bit (30 GB, an hour)
+	@.venv/bin/python -m pytest -m 'docker and slow' tests/docker
 
 lint: .venv/.ready-dev ## style, types, dead links
 	@.venv/bin/ruff check kit tests benchmarks

@@ -18,6 +18,8 @@ from tests.docker.harness import ROOT, run_kit
 if TYPE_CHECKING:
     from docker import DockerClient
 
+pytestmark = pytest.mark.slow  # wheels of ten releases, and an engine of 8 GB
+
 RELEASES = json.loads((ROOT / "tests" / "data" / "patches" / "releases.json").read_text())
 FETCHED = ("0.15.1", "0.16.0", "0.17.0", "0.17.1", "0.18.0", "0.20.2", "0.22.0", "0.25.1", "0.32.0", "0.33.0")
 PATCHED = "/opt/venv/lib/python3.11/site-packages/vllm/config/speculative.py"
