@@ -37,8 +37,8 @@ class Health:
 class ContainerSpec:
     """Everything about the engine's container. Sizes in bytes, times in seconds.
 
-    `publish` is (host address, host port, container port) or None; `gpus` is None, "cdi",
-    "runtime" or "auto" and `gpu_devices` names the cards; `ulimits` is (name, soft and hard).
+    `tmpfs` is path -> mount options; `publish` is (host address, host port, container port) or None; `gpus` is None,
+    "cdi", "runtime" or "auto" and `gpu_devices` names the cards; `ulimits` is (name, soft and hard).
     """
 
     name: str
@@ -48,7 +48,7 @@ class ContainerSpec:
     environment: dict[str, str]
     binds: tuple[Bind, ...]
     cache_volume: str | None
-    tmpfs: dict[str, int]
+    tmpfs: dict[str, str]
     user: str
     network: Literal["bridge", "host"]
     publish: tuple[str, int, int] | None
@@ -86,7 +86,7 @@ def container_spec(deployment: Deployment, image: str) -> ContainerSpec:
         # keyed by image and drafter: a compile cache from another image crashes or gives NaN, and
         # vLLM 0.16.0's cache key leaves out the drafter's auxiliary layers
         cache_volume=f"{name}-cache-{_short(image + str(deployment.drafter))}" if kit.caches.volume else None,
-        tmpfs={"/tmp": kit.limits.tmp} | ({} if kit.caches.volume else {"/cache": kit.limits.tmp}),
+        tmpfs={path: _tmpfs(kit.limits.tmp) for path in ("/tmp", *(() if kit.caches.volume else ("/cache",)))},
         user=USER,
         network=kit.server.network,
         publish=(kit.server.host, kit.server.port, PORT) if kit.server.network == "bridge" else None,
@@ -101,6 +101,12 @@ def container_spec(deployment: Deployment, image: str) -> ContainerSpec:
         stop_grace=kit.limits.stop_grace,
         labels={LABEL: deployment.name, "kit.folder": _short(str(deployment.folder))},
     )
+
+
+def _tmpfs(size: int) -> str:
+    """Mount options. Where the image has the folder, runc takes its mode in place of `mode`, but not its owner."""
+    uid, gid = USER.split(":")
+    return f"size={size},mode=1777,uid={uid},gid={gid},exec"
 
 
 def _binds(deployment: Deployment) -> tuple[Bind, ...]:

@@ -120,7 +120,7 @@ def create(client: DockerClient, spec: ContainerSpec, spec_digest: str, gpu_acce
         "shm_size": spec.shm,
         "pids_limit": spec.pids,
         "ulimits": [Ulimit(name=name, soft=value, hard=value) for name, value in spec.ulimits],
-        "tmpfs": {path: f"size={size},mode=1777,exec" for path, size in spec.tmpfs.items()},
+        "tmpfs": spec.tmpfs,
         "mounts": mounts,
         "log_config": LogConfig(type=LogConfig.types.JSON, config={"max-size": "200m", "max-file": "5"}),
         "healthcheck": {
