@@ -24,11 +24,16 @@ LAYER_IDS = "eagle_aux_hidden_state_layer_ids"
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault: the drafter it spoils, how, and what vLLM does with it."""
+    """One fault: the drafter it spoils, how, and what vLLM does with it.
+
+    `behaves` describes the guesses of a server that starts healthy with it (for `predict`); None where none answers, or
+    where nobody can say.
+    """
 
     base: str
     edit: Edit
     effect: str
+    behaves: drafters.Drafter | None = None
 
 
 def layer_ids(*layers: int) -> Edit:
@@ -84,18 +89,20 @@ def missing_d2t(config: Json, tensors: Tensors) -> None:
     del tensors["d2t"]
 
 
+MISWIRED = "starts healthy; the first guess of each draft is t2"
+
 FAULTS = {
-    "late-layers": Fault("aux", layer_ids(2, 4, 6), "starts healthy; only the first guess is wrong"),
-    "early-layers": Fault("aux", layer_ids(1, 4, 5), "starts healthy; only the first guess is wrong"),
+    "late-layers": Fault("aux", layer_ids(2, 4, 6), MISWIRED, drafters.AUX_POISONED),
+    "early-layers": Fault("aux", layer_ids(1, 4, 5), MISWIRED, drafters.AUX_POISONED),
     "duplicate-layers": Fault("full", layer_ids(2, 4, 4), "starts healthy; the first request dies of a shape"),
     "layer-out-of-range": Fault("full", layer_ids(2, 4, 60), "starts healthy; the first request dies of a shape"),
-    "swapped-slots": Fault("aux", swapped_slots, "starts healthy; only the first guess is wrong"),
-    "zero-fc": Fault("aux", zero_fc, "starts healthy; only the first guess is wrong"),
+    "swapped-slots": Fault("aux", swapped_slots, MISWIRED, drafters.AUX_POISONED),
+    "zero-fc": Fault("aux", zero_fc, MISWIRED, drafters.AUX_POISONED),
     "missing-fc": Fault("aux", missing_fc, "starts healthy on uninitialised memory"),
-    "narrow-fc": Fault("full", narrow_fc, "fails while it loads the drafter"),
-    "half-hidden-size": Fault("full", half_hidden_size, "fails"),
-    "other-vocabulary": Fault("full", other_vocabulary, "fails while it loads the drafter, with a bare AssertionError"),
-    "missing-d2t": Fault("reduced", missing_d2t, "starts healthy; every guess is wrong"),
+    "narrow-fc": Fault("full", narrow_fc, "dies while it loads the drafter"),
+    "half-hidden-size": Fault("full", half_hidden_size, "dies while it loads the drafter"),
+    "other-vocabulary": Fault("full", other_vocabulary, "dies while it loads the drafter: a bare AssertionError"),
+    "missing-d2t": Fault("reduced", missing_d2t, "starts healthy; every guess is wrong", drafters.DRAFTERS["never"]),
 }
 
 
