@@ -17,6 +17,7 @@ _NONE = Owner("none")
 _MOST_RUNS = 256
 _STREAMS = 256
 _NEAR = 200
+_ENDS = 3000
 
 
 class Reader:
@@ -226,6 +227,8 @@ class Reader:
 
     def _signal(self, line: Line) -> None:
         run, text = self.run, line.text
+        if len(text) > 2 * _ENDS:  # some patterns take time that grows with the square of the length
+            text = text[:_ENDS] + text[-_ENDS:]
         owner = line.owner or _NONE
         if signals.HANG in text:
             run.hang_count += 1
@@ -285,8 +288,8 @@ class Reader:
         code: str | None = None
         if not any(word in text for word in ("died", "exited", "terminated with")) and not signals.KILLED.match(text):
             return False
-        if match := signals.DIED.search(text):
-            who = Owner("worker" if match["worker"] else "engine_core", int(match["rank"]) if match["rank"] else None)
+        if died := signals.died(text):
+            who = Owner(*died)
         elif match := signals.CHILD_DIED.search(text):
             code = match["code"]
             if code in ("0", "-15"):

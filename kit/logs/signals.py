@@ -100,9 +100,9 @@ _REQUEST_INTRO = (
     "Background request failed",
     "stream generator",
 )
-# "Worker proc VllmWorker-1 died unexpectedly (exit code: -9)", "RayWorkerProc rank=1 died unexpectedly",
-# "Engine core proc EngineCore_DP0 died unexpectedly", "MPClient: engine core exited unexpectedly"
-DIED = re.compile(r"(?:(?P<worker>[Ww]orker)|[Ee]ngine).*?(?:[-_=](?:DP)?(?P<rank>\d+))? (?:died|exited) unexpectedly")
+_DIED = re.compile(r"(?:died|exited) unexpectedly")
+_DIED_WHO = re.compile(r"(?P<worker>[Ww]orker)|[Ee]ngine")
+_DIED_RANK = re.compile(r"[-_=](?:DP)?(?P<rank>\d+) $")
 CHILD_DIED = re.compile(
     r"(?:Worker \w+ pid (?P<pid>\d+) died, exit code: |Process (?P<name>\S+) \(PID: \d+\) died with exit code )"
     r"(?P<code>-?\d+)"
@@ -135,7 +135,7 @@ ORPHAN = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:\([\w.]+
 HANG = "No available shared memory broadcast block found"
 ACCEPTANCE = "SpecDecoding metrics:"
 
-START = re.compile(r"vLLM API server version (?P<old>\S+)|█.*\bversion (?P<new>\d\S*)|^usage: vllm |^usage: api_server|"
+START = re.compile(r"vLLM API server version (?P<old>\S+)|█[^█]*\bversion (?P<new>\d\S*)|^usage: vllm |^usage: api_server|"
                    r"^Initializing an? (?:V\d )?LLM engine \(v(?P<engine>[^)\s]+)\)")  # fmt: skip
 IMPORTS = re.compile(r"Automatically detected platform|No platform detected|^Starting vLLM\b")
 ARGUMENTS = re.compile(r"non-default args: |^args: Namespace\(")
@@ -224,6 +224,20 @@ def fatal_intro(intro: str) -> bool:
 def harmless_intro(intro: str) -> bool:
     """Whether the message before a traceback says that nothing depends on it."""
     return any(mark in intro for mark in _HARMLESS_INTRO)
+
+
+def died(text: str) -> tuple[str, int | None] | None:
+    """Role and rank of the process whose death a line reports, in the wordings of several versions.
+
+    "Worker proc VllmWorker-1 died unexpectedly (exit code: -9)", "RayWorkerProc rank=1 died unexpectedly",
+    "Engine core proc EngineCore_DP0 died unexpectedly", "MPClient: engine core exited unexpectedly".
+    """
+    match = _DIED.search(text)
+    before = text[max(0, match.start() - 120) : match.start()] if match else ""
+    who, rank = _DIED_WHO.search(before), _DIED_RANK.search(before)
+    if who is None:
+        return None
+    return "worker" if who["worker"] else "engine_core", int(rank["rank"]) if rank else None
 
 
 def exit_code(match: re.Match[str]) -> int:
