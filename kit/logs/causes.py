@@ -147,8 +147,10 @@ def _silent(news: Failure, run: Run, rules: Sequence[Rule]) -> Cause:
 
 
 def _serverwide(run: Run, rules: Sequence[Rule]) -> Cause | None:
-    """A failure the server survives that makes every request fail, where a rule says so."""
+    """A failure of the start that the server survives, and that makes every request fail, where a rule says so."""
     for failure in sorted(run.failures, key=lambda f: f.line):
+        if run.ready is not None and failure.line > run.ready:
+            break  # a request's own
         rule = rule_of(failure, run, rules)
         if rule is not None and rule.serverwide:
             return named(failure, run, rules, "first")

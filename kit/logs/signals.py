@@ -135,8 +135,10 @@ ORPHAN = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:\([\w.]+
 HANG = "No available shared memory broadcast block found"
 ACCEPTANCE = "SpecDecoding metrics:"
 
-START = re.compile(r"vLLM API server version (?P<old>\S+)|█[^█]*\bversion (?P<new>\d\S*)|^usage: vllm |^usage: api_server|"
-                   r"^Initializing an? (?:V\d )?LLM engine \(v(?P<engine>[^)\s]+)\)")  # fmt: skip
+START = re.compile(
+    r"vLLM API server version (?P<old>\S+)|█[^█]*\bversion (?P<new>\d\S*)|^usage: (?:vllm |api_server)"
+    r"|^Initializing an? (?:V\d )?LLM engine \(v(?P<engine>[^)\s]+)\)"
+)
 IMPORTS = re.compile(r"Automatically detected platform|No platform detected|^Starting vLLM\b")
 ARGUMENTS = re.compile(r"non-default args: |^args: Namespace\(")
 READY = re.compile(r"Application startup complete|Uvicorn running on|Starting vLLM (?:API )?server")
