@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 app = group("List, show, check and prove the patches baked into an image.")
 
+NOT_NEEDED = "it needs none of them"
 Vllm = Annotated[str | None, typer.Option("--vllm", help="A vLLM release, such as 0.16.0.", show_default=False)]
 
 
@@ -43,8 +44,10 @@ def list_(vllm: Vllm = None, json: Json = False) -> None:
         out.data(f"{row['id']}\n    {row['title']}")
         out.data(f"    for vLLM {', '.join(row['releases'])}; not needed from {row['fixed_in']} on")
     if vllm and not rows:
-        gone = [p.id for p in known.patches.values() if not p.needed_by(vllm)]
-        out.data(f"no patches for vLLM {vllm}: it has {', '.join(gone)} of its own" if gone else "no patches")
+        needed = [patch.id for patch in plan.in_order(known) if patch.needed_by(vllm)]
+        out.data(
+            f"vLLM {vllm} has no series of patches: " + (f"it needs {', '.join(needed)}" if needed else NOT_NEEDED)
+        )
 
 
 @app.command()
