@@ -33,7 +33,8 @@ class Line:
 
     `number` counts newlines as `grep -n` does; `owner` is None for a line without a process prefix
     and without a logger's header; `level` and `where` (file of the logging call) come from the
-    header; `text` is the message with its indentation; `label` is the name in a compose prefix.
+    header; `text` is the message with its indentation; `race` is a second process of the same kind
+    whose prefix stands in this line, and whose text is the next bare one.
     """
 
     number: int
@@ -41,8 +42,6 @@ class Line:
     owner: Owner | None = None
     level: str | None = None
     where: str | None = None
-    stamp: str | None = None
-    label: str | None = None
     race: Owner | None = None
 
 
@@ -61,7 +60,6 @@ class Raised:
     message: str
     frames: list[tuple[str, str]] = field(default_factory=list)
     link: str | None = None
-    header: int = 0
     more: tuple[int, ...] = ()
 
     @property
@@ -92,7 +90,9 @@ class Trace:
 class Failure:
     """Something that went wrong in one process: the unit that causes are sought among.
 
-    `kind` is one of exception, native, death, silent, usage, notice, hang, acceptance, cut, ended.
+    `kind`: exception, native (a crash outside Python), death (one that another reports), silent (one that
+    nobody reports), usage, notice, hang, acceptance, cut (a traceback without its end), ended (the log
+    itself), request (of one request, or of a helper).
     `blames` names the role this failure only passes on the news of (a consequence), or None.
     `fatal` is false for what a server survives unless something later needs a cause.
     """

@@ -19,7 +19,7 @@ _COLOUR = re.compile(
 _PROCESS = re.compile(r"\((?P<name>[A-Za-z][\w:.+/-]*)(?P<more>(?: [\w=.+-]+)*?) pid=(?P<pid>\d+)(?:, ip=[^)]*)?\) ?")
 _RANK = re.compile(r"rank[=:]? ?(\d+)|(?:TP|PP|DP)(\d+)|[-_](\d+)$")
 _HEADER = re.compile(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<stamp>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) "
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
     r"\[?(?P<where>[\w./-]+\.py):\d+\] ?"
 )
 _TORCH_RANK = re.compile(r"\[rank(\d+)\]: ?(?!\[)")
@@ -51,12 +51,9 @@ class Names:
             raw = _COLOUR.sub("", raw)
         if "\r" in raw:
             raw = _last_return(raw)
-        text, stamp, label = self._wrappers.strip(raw)
-        if "\n" in text:
-            return [self._read(number, part, stamp, label) for part in text.split("\n")]
-        return [self._read(number, text, stamp, label)]
+        return [self._read(number, part) for part in self._wrappers.strip(raw).split("\n")]
 
-    def _read(self, number: int, text: str, stamp: str | None, label: str | None) -> Line:
+    def _read(self, number: int, text: str) -> Line:
         owner, race = None, None
         while text.startswith("(") and (match := _PROCESS.match(text)):
             found = _owner(match["name"], match["more"], int(match["pid"]))
@@ -68,7 +65,7 @@ class Names:
             text = text[match.end() :]
         level, where = None, None
         if match := _HEADER.match(text):
-            level, where, stamp = match["level"], match["where"].rsplit("/", 1)[-1], match["stamp"]
+            level, where = match["level"], match["where"].rsplit("/", 1)[-1]
             text = text[match.end() :]
             if owner is None:
                 name = where[:-3]
@@ -83,7 +80,7 @@ class Names:
             text = text[match.end() :]
         if "across cluster]" in text:
             text = _REPEATED.sub("", text)
-        return Line(number, text, owner, level, where, stamp, label, race)
+        return Line(number, text, owner, level, where, race)
 
     def _learn(self, owner: Owner) -> None:
         if owner.pid is not None:

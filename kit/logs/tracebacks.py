@@ -81,7 +81,7 @@ class Builder:
         if trace is not None and self.state in ("frames", "between") and (self._frames or not trace.raised):
             trace.cut = True
             if self._frames:
-                trace.raised.append(Raised(self._header, "", "", self._frames, self._link, self._header))
+                trace.raised.append(Raised(self._header, "", "", self._frames, self._link))
         self.state, self._frames, self._link, self._foreign = "idle", [], None, 0
         return trace
 
@@ -126,7 +126,7 @@ class Builder:
             return True, None
         match = _RAISED.match(text)
         if match and match["name"] not in _NEVER and (self._frames or _STRICT.match(text)):
-            raised = Raised(line.number, match["name"], match["message"] or "", self._frames, self._link, self._header)
+            raised = Raised(line.number, match["name"], match["message"] or "", self._frames, self._link)
             if len(self.trace.raised) < _MAX_RAISED:
                 self.trace.raised.append(raised)
             self.state, self._frames, self._link, self._foreign = "message", [], None, 0

@@ -13,15 +13,15 @@ import re
 _OUTER = (
     # docker -t, Kubernetes CRI, journald -o short-iso: an RFC 3339 stamp, perhaps "stderr F", perhaps "host unit[pid]:"
     re.compile(
-        r"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\s(?:(?:stdout|stderr) [FP] ?)?"
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s(?:(?:stdout|stderr) [FP] ?)?"
         r"(?:[\w.-]+ [\w@.:\\-]+\[\d+\]: ?)?"
     ),
     # journald -o short and syslog
-    re.compile(r"(?P<stamp>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?) [\w.-]+ [^\s:\[]+(?:\[\d+\])?: ?"),
+    re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? [\w.-]+ [^\s:\[]+(?:\[\d+\])?: ?"),
     # docker compose and docker service logs
-    re.compile(r"(?P<label>[A-Za-z0-9][\w.@-]*) *\| ?(?!\|)"),
+    re.compile(r"[A-Za-z0-9][\w.@-]* *\| ?(?!\|)"),
     # kubectl logs --prefix
-    re.compile(r"\[pod/(?P<label>[^\]\s]+)\] ?"),
+    re.compile(r"\[pod/[^\]\s]+\] ?"),
 )
 _KNOWN_START = re.compile(r"\([A-Za-z]|DEBUG |INFO |WARNING |ERROR |CRITICAL |INFO: |Traceback|  File \"|    ")
 _ANCHOR = re.compile(
@@ -42,25 +42,18 @@ class Wrappers:
         self._seen: dict[str, int] = {}
         self._shapes: list[re.Pattern[str]] = []
 
-    def strip(self, text: str) -> tuple[str, str | None, str | None]:
-        """The line without its wrapping, the wrapping's time stamp and its name (container, pod), if any."""
+    def strip(self, text: str) -> str:
+        """The line without its wrapping; a structured record's text may hold newlines."""
         if _KNOWN_START.match(text):
-            return text, None, None
-        stamp = label = None
+            return text
         if text.startswith("{") and text.endswith("}"):
             text = _json_record(text)
         for _ in range(3):
-            for pattern in _OUTER:
-                if match := pattern.match(text):
-                    found = match.groupdict()
-                    stamp, label = found.get("stamp") or stamp, found.get("label") or label
-                    text = text[match.end() :]
-                    break
-            else:
+            match = next(filter(None, (pattern.match(text) for pattern in _OUTER)), None)
+            if match is None:
                 break
-        if not _KNOWN_START.match(text):
-            text = self._unknown(text)
-        return text, stamp, label
+            text = text[match.end() :]
+        return text if _KNOWN_START.match(text) else self._unknown(text)
 
     def _unknown(self, text: str) -> str:
         likely = " pid=" in text or ".py:" in text
