@@ -102,6 +102,7 @@ def _variables(deployment: Deployment, image: str) -> dict[str, Any]:
         "kit": kit,
         "container": container_spec(deployment, image),
         "container_port": PORT,
+        "monitored_host": reachable(kit.server.host),
         "arguments": serve_arguments(deployment),
         "environment": environment(deployment),
         "advice": accepted(deployment),
@@ -112,6 +113,12 @@ def _variables(deployment: Deployment, image: str) -> dict[str, Any]:
         "kit_yaml": str(deployment.file),
         "folder": str(deployment.folder),
     }
+
+
+def reachable(host: str) -> str:
+    """The address under which a service bound to `host` is reached from this machine, as a URL needs it."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{name}]" if ":" in name else name
 
 
 def stamp(deployment: Deployment) -> Safe:

@@ -46,6 +46,13 @@ def compose(value: Any) -> Safe:
     return Safe(json.dumps(value, ensure_ascii=False).replace("$", "$$"))
 
 
+def json_value(value: Any) -> Safe:
+    """A value of a JSON file, or of a YAML file that nobody interpolates."""
+    for text in _strings(value):
+        _checked(text)
+    return Safe(json.dumps(value, ensure_ascii=True))
+
+
 def systemd(value: str) -> Safe:
     """One argument of a systemd command line (systemd.service(5), "COMMAND LINES")."""
     text = _checked(value).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
@@ -98,6 +105,6 @@ def _checked(value: str) -> str:
     return value
 
 
-FILTERS = {
+FILTERS = {"json": json_value} | {
     f.__name__: f for f in (shell, shell_words, compose, systemd, systemd_path, python, word, dockerfile, comment)
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kit.config import Deployment
@@ -47,7 +48,8 @@ def start(
     """
     rendered = prepare(deployment, image)
     spec = container_spec(deployment, image)
-    wanted = box.digest(spec, rendered.files)
+    run_files = {Path(bind.source).name for bind in spec.binds}  # monitoring and the like need no new container
+    wanted = box.digest(spec, {name: data for name, data in rendered.files.items() if name in run_files})
     api = api_of(deployment)
     old = box.find(client, spec.name)
     if old is not None:
