@@ -64,7 +64,8 @@ def ensure(
     if not again and (there := find(recipe, engine)):
         return there
     engine.need_plugin("buildx")
-    with files.locked(kit_home() / "made" / "build.lock", what="building an image", wait=True, on_wait=say):
+    lock = kit_home() / "made" / f"build-{recipe.name}.lock"
+    with files.locked(lock, what=f"building an image of {recipe.name}", wait=True, on_wait=say):
         if not again and (there := find(recipe, engine)):
             return there
         _need_space(recipe, engine)
@@ -108,10 +109,9 @@ def buildx(
 def staged(recipe: Recipe, base: Path, store: Store) -> Iterator[Path]:
     """The folder a build reads: context/ (recipe's files, base.tar) and wheels/; verified, fixed times and modes."""
     parent = kit_home() / "made"
-    for old in parent.glob("build-*"):  # of a kit that was killed
-        if old.is_dir():
-            shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix="build-", dir=parent))
+    for old in parent.glob(f"build-{recipe.name}-part-*"):  # of a kit that was killed
+        shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"build-{recipe.name}-part-", dir=parent))
     try:
         context = folder / "context"
         for name, content in recipe.files.items():

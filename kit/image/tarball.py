@@ -7,14 +7,14 @@ import tarfile
 from pathlib import Path
 from typing import IO
 
-# What apt and dpkg leave behind, and the device nodes that every container runtime makes itself.
-LEFT_OUT = ("dev/", "etc/apt/", "var/lib/apt/", "var/cache/apt/", "etc/dpkg/dpkg.cfg.d/99mmdebstrap")
+# What apt and dpkg leave behind.
+LEFT_OUT = ("etc/apt/", "var/lib/apt/", "var/cache/apt/", "etc/dpkg/dpkg.cfg.d/99mmdebstrap")
 
 
 def normalize(source: Path, to: IO[bytes], epoch: int) -> None:
     """Write the tar `source` to `to`: sorted by name, no time after `epoch` (seconds), owner names left out."""
     with tarfile.open(source) as old, tarfile.open(fileobj=to, mode="w", format=tarfile.GNU_FORMAT) as new:
-        members = {name: member for member in old if (name := _name(member)) and not name.startswith(LEFT_OUT)}
+        members = {name: member for member in old if (name := _name(member)) and not _left_out(name)}
         first_of: dict[str, str] = {}  # a hard link must follow the file that it names
         for name in sorted(members):
             target = _clean(members[name].linkname) if members[name].islnk() else name
@@ -30,6 +30,11 @@ def normalize(source: Path, to: IO[bytes], epoch: int) -> None:
                 first_of[target] = name
                 content = old.extractfile(members[target])
             new.addfile(member, content)
+
+
+def _left_out(name: str) -> bool:
+    # container runtimes make the device nodes, but /dev must be there: one made by a build step has its time
+    return name.startswith(LEFT_OUT) or (name.startswith("dev/") and name != "dev/")
 
 
 def _name(member: tarfile.TarInfo) -> str:

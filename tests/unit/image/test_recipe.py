@@ -138,6 +138,7 @@ def test_a_tar_is_normalised_whatever_wrote_it(tmp_path: Path):
         (member("./usr/b", mode=0o755), b"bee"),
         (member("./usr/a", tarfile.LNKTYPE, linkname="./usr/b"), b""),
         (member("./usr", tarfile.DIRTYPE, mtime=500), b""),
+        (member("./dev/", tarfile.DIRTYPE), b""),
         (member("./dev/null", tarfile.CHRTYPE), b""),
         (member("./etc/apt/sources.list"), b"x"),
         (member("./bin", tarfile.SYMTYPE, linkname="usr/bin"), b""),
@@ -145,6 +146,7 @@ def test_a_tar_is_normalised_whatever_wrote_it(tmp_path: Path):
     archive(
         tmp_path / "two.tar",
         (member("bin", tarfile.SYMTYPE, linkname="usr/bin"), b""),
+        (member("dev", tarfile.DIRTYPE, mode=0o644), b""),
         (member("usr", tarfile.DIRTYPE, mtime=900), b""),
         (member("usr/a", mode=0o755, uname="other"), b"bee"),
         (member("usr/b", tarfile.LNKTYPE, linkname="usr/a"), b""),
@@ -157,7 +159,7 @@ def test_a_tar_is_normalised_whatever_wrote_it(tmp_path: Path):
     assert results[0] == results[1]
     with tarfile.open(fileobj=BytesIO(results[0])) as tar:
         found = {m.name: (m.type, m.mtime, m.uname) for m in tar}
-        assert list(found) == ["bin", "usr", "usr/a", "usr/b"]
+        assert list(found) == ["bin", "dev", "usr", "usr/a", "usr/b"]
         assert found["usr"] == (tarfile.DIRTYPE, 100, "") and found["usr/a"] == (tarfile.REGTYPE, 50, "")
         assert tar.getmember("usr/b").linkname == "usr/a"
 
