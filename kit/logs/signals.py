@@ -38,11 +38,13 @@ _PASSED_ON = (
     ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "worker"),
     ("ProcessRaisedException", "worker"),
     ("ProcessExitedException", "worker"),
-    ("ZMQError", "engine_core"),
-    ("EOFError", "worker"),
+    ("ZMQError: Operation not supported", "engine_core"),
+    ("ZMQError: Context was terminated", "engine_core"),
+    ("ZMQError: Socket operation on non-socket", "engine_core"),
 )
 _PASSED_EXACT = {
     "RuntimeError: cancelled": "worker",
+    "EOFError": "worker",
     "SystemExit": "engine_core",
     "SystemExit: ": "engine_core",
     "SystemExit: 1": "engine_core",
@@ -123,7 +125,7 @@ NATIVE = re.compile(
     r"|\*\*\* stack smashing detected|Assertion `[^`]*['`] failed|: Assertion .* failed\.?$|^Failed: Cuda error"
     r"|ptxas fatal|nvcc fatal|\bfatal error: |^collect2: error|^ninja: (?:error|fatal)|ld: cannot find"
     r"|symbol lookup error|error while loading shared libraries|Watchdog caught collective operation timeout"
-    r"|watchdog got stuck|Some NCCL operations have failed or timed out|\b[Oo]ut of memory: Killed process\b"
+    r"|watchdog got stuck|watchdog thread terminated with exception|Some NCCL operations have failed or timed out|\b[Oo]ut of memory: Killed process\b"
     r"|oom-kill:|Memory cgroup out of memory|NVRM: Xid|OCI runtime create failed|Error response from daemon"
     r"|^(?:\S+: )?(?:(?:line )?\d+: )?\S+: (?:command not found|cannot execute binary file)|^\S+: \d+: \S+: not found$"
     r"|error while attempting to bind on address|\bOOMKilled\b|oom_kill event|Signal \d+ \(SIG[A-Z]+\) received by PID"
