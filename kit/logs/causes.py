@@ -19,8 +19,8 @@ from kit.logs.rules import Rule
 from kit.logs.run import Run
 
 _QUOTED = re.compile(r"Worker failed with error '(?P<error>.*?)', please check", re.DOTALL)
-# a server that has come up may wait for a slow step; this many minutes in a row it does not
-_HANG_NOTICES = 3
+# a server that has come up may wait once for a slow step; it does not so often in a row
+_HANG_NOTICES = 2
 _DEPTH = {"worker": 3, "engine_core": 2, "api_server": 1, "container": 0, "none": 0}
 
 

@@ -31,7 +31,8 @@ def owner_of(trace: Trace) -> Owner:
     joined = "\n".join(files)
     if "core_client.py" in joined and "v1/engine/core.py" not in joined:
         return Owner("api_server", rank)
-    if any(mark in joined for mark in _ENGINE_FILES) and "import_module" not in functions:
+    importing = any(function == "<module>" for _, function in trace.frames[-4:])
+    if any(mark in joined for mark in _ENGINE_FILES) and not importing:
         return Owner("engine_core", rank)
     return Owner("api_server" if "vllm" in joined or not files else "none", rank)
 

@@ -59,6 +59,8 @@ class Reader:
                 run.served, run.hang_first, run.hang_count, run.stage = number, None, 0, "serving"
         elif not (raw.endswith("%") and "Avg prompt throughput" in raw):
             return False
+        elif "generation throughput: 0.0 " not in raw:
+            run.hang_first, run.hang_count = None, 0
         run.alive = run.alive or number
         return True
 

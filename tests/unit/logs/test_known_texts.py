@@ -55,8 +55,9 @@ KNOWN = [
     (
         "gpu-p2p",
         "load",
-        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled cuda error\nncclUnhandledCudaError:"
-        " Call to CUDA function failed.\nLast error:\nCuda failure 'peer access is not supported between these two devices'",
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled cuda error\n"
+        "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+        "Cuda failure 'peer access is not supported between these two devices'",
     ),
     ("python-env", "config", "ModuleNotFoundError: No module named 'vllm._C'"),
     ("python-env", "load", "AttributeError: '_OpNamespace' '_C' object has no attribute 'rms_norm'"),
