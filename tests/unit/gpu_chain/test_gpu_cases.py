@@ -1,0 +1,116 @@
+"""The cases of the chain on a GPU: each makes a kit.yaml that loads, and what is found is judged right."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+
+import pytest
+import yaml
+
+from kit.config import load
+from tests.gpu import bed, cases, chain, inputs, shapes
+from tests.gpu.cases import Expect, Found
+
+CONTENT = cases.read()
+BED = {"image": "kit-bed:1", "mounts": ["/usr/lib", "/opt/python"], "site": "/opt/bed/site"}
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+@pytest.mark.parametrize("number", range(len(CONTENT.cases)), ids=[case.id for case in CONTENT.cases])
+def test_every_case_is_a_deployment(number, gpu, tmp_path):
+    file = tmp_path / "kit.yaml"
+    file.write_text(yaml.safe_dump(cases.kit_yaml(CONTENT, number, BED, gpu=gpu)))
+    kit = load(file, []).kit
+    assert kit.name == CONTENT.cases[number].id
+    assert kit.engine.device == ("cuda" if gpu else "cpu")
+    assert kit.server.port == cases.FIRST_PORT + number
+    assert [mount.source for mount in kit.mounts][:2] == BED["mounts"]
+
+
+def test_ids_are_unique():
+    ids = [case.id for case in CONTENT.cases]
+    assert len(set(ids)) == len(ids)
+
+
+def test_laying_over_keeps_what_is_not_named():
+    under = {"a": {"b": 1, "c": [1, 2]}, "d": 4}
+    assert cases.merge(under, {"a": {"c": [3]}, "e": {"f": None}}) == {
+        "a": {"b": 1, "c": [3]},
+        "d": 4,
+        "e": {"f": None},
+    }
+    assert under == {"a": {"b": 1, "c": [1, 2]}, "d": 4}
+
+
+ROOT = {"category": "gpu-oom", "process": "worker", "line": 7}
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        (Found(4, "dead", {"root_cause": ROOT}, "CUDA out of memory"), 0),
+        (Found(0, "dead", {"root_cause": ROOT}, "CUDA out of memory"), 1),
+        (Found(4, "ready", {"root_cause": ROOT}, "CUDA out of memory"), 1),
+        (Found(4, "dead", {"root_cause": ROOT}, "something else"), 1),
+        (Found(4, "dead", {"root_cause": ROOT | {"category": "nccl-comm", "process": "none"}}, "x"), 3),
+        (Found(4, "dead", {"root_cause": None}, ""), 1),
+        (Found(4, "dead", None, ""), 1),
+    ],
+)
+def test_what_is_found_is_held_against_what_is_expected(found, wrong):
+    expect = Expect(exit=4, status="dead", category=["gpu-oom"], process=["worker"], line="out of memory")
+    assert len(cases.faults(expect, found)) == wrong
+
+
+def test_a_healthy_case_asks_for_no_diagnosis():
+    assert cases.faults(Expect(exit=0, status="ready"), Found(0, "ready", None, "")) == []
+
+
+def test_figures_are_read_from_the_log():
+    log = (
+        "(EngineCore pid=9) INFO 11-29 14:01:12 [cuda.py:416] Using AttentionBackendEnum.TRITON_ATTN backend.\n"
+        "(EngineCore pid=9) INFO 11-29 14:01:13 [model_runner.py:302] Model loading took 15.75 GiB and 1.37 seconds\n"
+        "(EngineCore pid=9) INFO 11-29 14:01:15 [gpu_worker.py:538] Available KV cache memory: 5.26 GiB\n"
+        "(EngineCore pid=9) INFO 11-29 14:01:15 [kv_cache_utils.py:2146] GPU KV cache size: 612,976 tokens\n"
+    )
+    assert chain.figures(log) == {
+        "weights_gib": "15.75",
+        "kv_cache_gib": "5.26",
+        "kv_cache_tokens": "612,976",
+        "attention": "TRITON_ATTN",
+    }
+
+
+def test_a_lock_is_read_for_the_other_python():
+    lock = (
+        "# comment\n"
+        "numpy==2.4.6 ; python_full_version < '3.12' \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n    # via x\n"
+        "numpy==2.5.5 ; python_full_version >= '3.12' \\\n    --hash=sha256:cc\n"
+        "six==1.0 --hash=sha256:dd\n"
+    )
+    assert inputs.for_target(lock) == "numpy==2.5.5 --hash=sha256:cc\nsix==1.0 --hash=sha256:dd\n"
+
+
+def test_every_locked_input_has_a_hash():
+    entries = inputs.for_target(inputs.VLLM_LOCK.read_text()).splitlines()
+    assert len(entries) > 80
+    assert all("==" in entry and "--hash=sha256:" in entry for entry in entries)
+    assert all(len(p["sha256"]) == 64 for p in json.loads(inputs.DEBS_LOCK.read_text())["packages"].values())
+
+
+def test_the_image_holds_folders_and_a_user_only():
+    with tarfile.open(fileobj=io.BytesIO(bed.thin_image())) as tar:
+        kinds = {entry.name: "link" if entry.issym() else "file" if entry.isfile() else "folder" for entry in tar}
+    assert kinds["lib64"] == "link"
+    assert kinds["usr/sbin"] == kinds["model"] == "folder"
+    assert [name for name, kind in kinds.items() if kind == "file"] == ["etc/passwd", "etc/group"]
+
+
+def test_shapes_add_up_to_the_models_they_stand_for():
+    def billions(tensors):
+        return round(sum(shapes.math.prod(shape) for shape in tensors.values()) / 1e9, 2)
+
+    assert billions(shapes.llama(shapes.LLAMA_8B)) == 8.03
+    assert billions(shapes.mla(shapes.MLA_16B)) == 15.96
