@@ -78,8 +78,9 @@ def set_up(root: Path, device: str) -> Bed:
         changes = [f"ENV {name}={value}" for name, value in env.items()] + [f"USER {USER}"]
         repository, tag = IMAGE.split(":")
         client.api.import_image_from_data(thin_image(), repository=repository, tag=tag, changes=changes)
+        proof = _prove(client, mounts, device)
     shapes.write_all(root / "deploy" / "shapes", root / "deploy" / ".kit" / "reference" / "llama")
-    bed = Bed(root, IMAGE, mounts, python | _facts(engine))
+    bed = Bed(root, IMAGE, mounts, python | _facts(engine) | {"in_a_container": proof})
     files.write(root / "bed.json", json.dumps(asdict(bed) | {"root": str(root)}, indent=1) + "\n")
     return bed
 
@@ -127,6 +128,34 @@ def thin_image() -> bytes:
             entry.size, entry.mode = len(text), 0o644
             tar.addfile(entry, io.BytesIO(text.encode()))
     return buffer.getvalue()
+
+
+def _prove(client: Any, mounts: tuple[str, ...], device: str) -> str:
+    """What the borrowed Python says in a container of the kind that the chain starts. Raises MissingError."""
+    from docker.errors import ContainerError
+    from docker.types import DeviceRequest
+
+    says = "import torch; print(torch.__version__, torch.cuda.is_available() and torch.cuda.get_device_name())"
+    gpus = [DeviceRequest(driver="cdi", device_ids=["nvidia.com/gpu=all"])] if device == "cuda" else None
+    try:
+        said = client.containers.run(
+            IMAGE,
+            ["python3", "-c", says],
+            volumes={path: {"bind": path, "mode": "ro"} for path in mounts},
+            device_requests=gpus,
+            network_mode="none",
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges:true"],
+            read_only=True,
+            tmpfs={"/tmp": "mode=1777"},
+            environment={"HOME": "/tmp"},
+            remove=True,
+            stderr=True,
+        )
+    except ContainerError as error:
+        last = error.stderr.decode(errors="replace").splitlines()[-12:]
+        raise MissingError("the machine's Python does not run in the container", evidence=last) from None
+    return str(said.decode(errors="replace").splitlines()[-1])
 
 
 def _engine(root: Path) -> None:

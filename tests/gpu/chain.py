@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 import tarfile
+import threading
 import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +24,8 @@ from typing import Any
 import yaml
 
 from kit import __version__, files
+from kit.cli import out as screen
+from kit.errors import GateError, KitError, MissingError
 from tests.gpu import bed as beds
 from tests.gpu import cases as table
 from tests.gpu import steps
@@ -107,8 +110,12 @@ class Chain:
             row["plan"] = steps.kit("plan", "-f", file, "--json").json
         with steps.holding(case.hold if self.gpu else 0), ThreadPoolExecutor(1) as aside:
             row["doctor"] = brief(steps.kit("doctor", "-f", file, "--json").json)
-            killing = aside.submit(self._kill, case, row) if case.kill and case.kill.when != "ready" else None
-            up = steps.kit("up", "-f", file, "--json", *(["--no-smoke"] if case.no_smoke else []))
+            ended = threading.Event()
+            killing = aside.submit(self._kill, case, row, ended) if case.kill and case.kill.when != "ready" else None
+            try:
+                up = self._up(case, row)
+            finally:
+                ended.set()
             row |= {
                 "up": up.code,
                 "up_s": round(up.seconds, 1),
@@ -119,9 +126,18 @@ class Chain:
         if killing is not None:
             killing.result()
 
-    def _kill(self, case: Case, row: dict[str, Any]) -> None:
+    def _up(self, case: Case, row: dict[str, Any]) -> steps.Done:
+        """`kit up`; where its preflight refuses the start, that is kept, and the engine is started all the same."""
+        words = ["-f", self.file(case), "--json", *(["--no-smoke"] if case.no_smoke else [])]
+        up = steps.kit("up", *words)
+        if up.json is None and up.code in (GateError.exit_code, MissingError.exit_code):
+            row["refused"] = {"exit": up.code, "after_s": round(up.seconds, 1), "said": up.said[-2000:]}
+            up = steps.kit("up", *words, "--no-doctor")
+        return up
+
+    def _kill(self, case: Case, row: dict[str, Any], ended: threading.Event) -> None:
         assert case.kill is not None
-        row["killed"] = steps.kill_worker(self.file(case), case.kill, self.log(case))
+        row["killed"] = steps.kill_worker(self.file(case), case.kill, self.log(case), ended)
 
     def _look(self, case: Case, row: dict[str, Any]) -> None:
         file = self.file(case)
@@ -138,7 +154,7 @@ class Chain:
     def _kill_idle(self, case: Case, row: dict[str, Any]) -> None:
         """Kill the worker of a service that is up; wait until `kit status` says so, then diagnose its log."""
         file = self.file(case)
-        self._kill(case, row)
+        self._kill(case, row, threading.Event())
         for _ in range(120):
             status = steps.kit("status", "-f", file, "--json")
             if (status.json or {}).get("verdict") == "dead":
@@ -163,6 +179,8 @@ class Chain:
             row["delay_after_kill_s"] = round(row["ended"] - row["killed"], 2)
         row["line"] = line[:400]
         row["faults"] = table.faults(case.expect, Found(row["up"], row["status"], diagnosis, line))
+        if "refused" in row and case.expect.exit == 0:
+            row["faults"].append("kit doctor refused a start that works")
         row["verdict"] = "fail" if row["faults"] else "pass"
 
     def _end(self, case: Case, row: dict[str, Any]) -> None:
@@ -230,4 +248,8 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KitError as error:
+        screen.error(error)
+        sys.exit(error.exit_code)

@@ -128,7 +128,7 @@ def _faults(cases: Sequence[dict[str, Any]]) -> list[str]:
                 what,
                 _code(root.get("exception", "")),
                 "" if delay is None else f"{delay:.1f} s",
-                seen,
+                ("refused: " if case.get("refused") else "") + seen,
                 _outcome(case),
             )
         )

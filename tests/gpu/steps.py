@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from tests.gpu.cases import Kill
 
 HERE = Path(__file__).parent
 WORKER_PID = re.compile(r"\(Worker(?:_TP0)? pid=(\d+)\)")
-WAIT_S = 600
+LONGEST_S = 500
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Done:
 def kit(verb: str, *args: str | Path) -> Done:
     """Run `kit VERB ARGS` as a person would, to its end."""
     began = time.monotonic()
-    done = proc.run([sys.executable, "-m", "kit", verb, *args], check=False)
+    done = proc.run([sys.executable, "-m", "kit", verb, *args], check=False, timeout=LONGEST_S)
     ended, seconds = time.time(), time.monotonic() - began
     found = None
     with contextlib.suppress(ValueError):
@@ -65,16 +66,18 @@ def holding(gib: int) -> Iterator[None]:
         holder.kill()
 
 
-def kill_worker(file: Path, kill: Kill, log: Path) -> float:
-    """Kill the worker of a deployment when its log says so; returns when (epoch). Raises TimeoutError."""
-    deadline = time.monotonic() + WAIT_S
+def kill_worker(file: Path, kill: Kill, log: Path, ended: threading.Event) -> float:
+    """Kill the worker of a deployment when its log says so; returns when (epoch).
+
+    Raises LookupError when the log had not said so once `ended` is set (the start has ended).
+    """
     pattern = re.compile(kill.when)
     while True:
         text = log.read_text(errors="replace") if log.exists() else ""
         if len(pattern.findall(text)) >= kill.occurrence or kill.when == "ready":
             break
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the log never showed {kill.when!r} {kill.occurrence} times")
+        if ended.is_set():
+            raise LookupError(f"the log never showed {kill.when!r} {kill.occurrence} times")
         time.sleep(0.01)
     time.sleep(kill.after)
     inside = WORKER_PID.findall(text)
