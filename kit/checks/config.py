@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from kit.advice import Advice, accepted
 from kit.checks.base import Answer, Check, GpuCheck
 from kit.config import Deployment
@@ -112,3 +114,21 @@ class AdviceCurrent(GpuCheck):
         if (kept.env, kept.cpus) != (advice.env, advice.cpus):
             return self.bad("what is advised has changed since", "the present advice")
         return self.good(f"accepted: {', '.join(kept.env) or 'nothing to set'}")
+
+
+class GpusVisible(GpuCheck):
+    """engine.env may hide cards from the engine: CUDA counts the entries of CUDA_VISIBLE_DEVICES up to the first that
+    names no card, so an empty value or -1 hides them all, and vLLM then dies of a rank without a device."""
+
+    id = "config.gpus-visible"
+    title = "engine.env hides no GPU"
+    fix = "take CUDA_VISIBLE_DEVICES out of engine.env, and choose cards with gpus.devices"
+
+    def check(self, deployment: Deployment) -> Answer:
+        listed = deployment.kit.engine.env.get("CUDA_VISIBLE_DEVICES")
+        if listed is None:
+            return self.good("CUDA_VISIBLE_DEVICES is not set")
+        entries = [entry.strip() for entry in listed.split(",")]
+        seen = list(takewhile(lambda entry: entry.isdigit() or entry.startswith(("GPU-", "MIG-")), entries))
+        want, found = deployment.kit.gpus.count, f"CUDA_VISIBLE_DEVICES={listed!r} leaves {len(seen)} visible"
+        return self.good(found) if len(seen) >= want else self.bad(found, f"{want} or more")

@@ -146,6 +146,9 @@ def _smoke(deployment: Deployment, client: DockerClient, run: Path, emit: Emit |
     else:
         show(result, out.console())
         _print_diagnosis(diagnosis, emit)
+    if diagnosis is not None and diagnosis.verdict == "failed":
+        out.error(EngineFailed("the engine failed during the smoke test", hint="mend the cause, then kit up"))
+        return EngineFailed.exit_code
     failed = "; ".join(f"{g.name}: want {g.want}, found {g.found}" for g in result.gates if g.status == "fail")
     out.error(
         GateError(

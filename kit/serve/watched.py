@@ -106,7 +106,7 @@ def _died(
     given_up = ending.kind in ("hung", "half-dead", "timeout")
     if given_up:
         _stacks(created, follower, run, ending)
-    box.stop(created, 3)
+    box.stop(created, 1 if ending.kind == "fatal" else 3)  # one that failed has nothing left to save
     follower.end()
     end = box.state(client, str(created.id))
     exit_code = end.exit_code if ending.kind == "exited" else None

@@ -63,14 +63,18 @@ class Bed:
 def set_up(root: Path, device: str) -> Bed:
     """Bring the bed up, or find it up. `device` is "cuda" or "cpu" (a rehearsal without a GPU)."""
     python = json.loads(proc.run([os.environ["MACHINE_PYTHON"], "-c", FACTS]).out.splitlines()[-1])
-    proc.run([os.environ["MACHINE_PYTHON"], "-m", "compileall", "-q", "-j", "0", root / "site"], check=False)
+    compiled = [root / "site", f"{python['prefix']}/lib/python{python['python'].rpartition('.')[0]}/site-packages"]
+    proc.run([os.environ["MACHINE_PYTHON"], "-m", "compileall", "-q", "-j", "0", *compiled], check=False)
     driver = next((f for f in DRIVER_FOLDERS if (Path(f) / "libcuda.so.1").exists()), None)
     if device == "cuda":
         if driver is None:
             raise MissingError("libcuda.so.1 is in none of " + ", ".join(DRIVER_FOLDERS), hint="nvidia-smi")
         files.write(CDI, json.dumps(cdi_spec(driver), indent=1) + "\n")
     _engine(root)
-    mounts = tuple(dict.fromkeys(_outermost([*PROGRAMS, python["prefix"], python["base"], str(root / "site")])))
+    pythons = [
+        path for path in (python["prefix"], python["base"]) if path != "/usr"
+    ]  # never over /usr/sbin: docker-init
+    mounts = tuple(dict.fromkeys(_outermost([*PROGRAMS, *pythons, str(root / "site")])))
     engine = connect()
     with contextlib.closing(engine.client()) as client:
         path = f"{root}/site/bin:{python['prefix']}/bin:/usr/bin:/bin"

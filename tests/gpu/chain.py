@@ -123,6 +123,7 @@ class Chain:
                 "said": up.said[-3000:],
                 "ended": up.ended,
             }
+        row["figures"] = figures(self.log(case).read_text(errors="replace")) if self.log(case).exists() else {}
         if killing is not None:
             killing.result()
 
@@ -148,7 +149,6 @@ class Chain:
                 "smoke", "-f", file, "--set", f"smoke.max_tokens={MEASURED_TOKENS}", "--json"
             ).json
         row["status"] = (steps.kit("status", "-f", file, "--json").json or {}).get("verdict")
-        row["figures"] = figures(self.log(case).read_text(errors="replace")) if self.log(case).exists() else {}
         self._judge(case, row)
 
     def _kill_idle(self, case: Case, row: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """docs/verified-on.md, from the results of the chain that are kept in tests/data/gpu.
 
-python -m tests.gpu.page [RESULT.json]     keep a new result, then write the page
+python -m tests.gpu.page [RESULT.json...]  keep a new result, then write the page; several are parts of one round
 """
 
 from __future__ import annotations
@@ -177,9 +177,15 @@ def without_addresses(text: str) -> str:
     return re.sub(rf"(?<![\d.])(?!127\.|0\.0\.0\.0)(?:{octet}\.){{3}}{octet}(?![\d.])", "192.0.2.1", text)
 
 
+def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One result from the parts of a round that took several machines' time; of a case that ran twice the last counts."""
+    cases = {case["id"]: case for part in parts for case in part["cases"]}
+    return parts[-1] | {"cases": list(cases.values())}
+
+
 def main(args: list[str]) -> None:
-    for name in args:
-        result = json.loads(without_addresses(Path(name).read_text()))
+    if args:
+        result = joined([json.loads(without_addresses(Path(name).read_text())) for name in args])
         gpu = result["probe"]["found"]["gpus"][0]["name"].lower().replace(" ", "-")
         files.write(RESULTS / f"{result['date']}-{gpu}.json", json.dumps(result, indent=1) + "\n")
     files.write(PAGE, page(read_results()))

@@ -187,6 +187,15 @@ def test_cuda_of_driver_and_image(driver, image, status):
     assert gpu.CudaFits().check(Snapshot(driver="580", cuda_driver=driver), image).status == status
 
 
+@pytest.mark.parametrize(
+    ("listed", "status"),
+    [(None, "pass"), ("0,1", "pass"), ("GPU-aa,GPU-bb,2", "pass"), ("", "fail"), ("-1", "fail"), ("0,-1,1", "fail")],
+)
+def test_cards_that_the_environment_hides(tmp_path, listed, status):
+    env = {} if listed is None else {"CUDA_VISIBLE_DEVICES": listed}
+    assert config.GpusVisible().check(site(tmp_path, engine={"vllm": "0.16.0", "env": env})).status == status
+
+
 def test_xids_that_may_not_be_read_are_unknown(tmp_path):
     assert gpu.NoXid().check(Snapshot(xids=None), []).status == "warn"
     assert gpu.NoXid().check(Snapshot(xids=()), []).status == "pass"
