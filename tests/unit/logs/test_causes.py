@@ -166,7 +166,9 @@ def test_of_a_last_run_that_has_only_begun_the_one_before_is_told() -> None:
 def test_a_wait_that_ends_is_normal_and_one_that_does_not_is_a_hang() -> None:
     assert diagnose(BANNER, ENGINE, WAIT, WAIT, WAIT, READY).verdict == "healthy"
     assert root(diagnose(BANNER, ENGINE, WAIT, WAIT, WAIT))[3] == 3
-    busy = f"{API} INFO 01-02 03:06:00 [loggers.py:9] Avg prompt throughput: 1.0, Avg generation throughput: 9.0 tokens/s, 3%"
+    busy = (
+        f"{API} INFO 01-02 03:06:0 [loggers.py:9] Avg prompt throughput: 1, Avg generation throughput: 9.0 tokens/s, 3%"
+    )
     assert diagnose(BANNER, ENGINE, READY, WAIT, WAIT, busy, WAIT).verdict == "healthy"
     assert diagnose(BANNER, ENGINE, READY, WAIT, WAIT, busy.replace("9.0 t", "0.0 t"), WAIT).verdict == "failed"
     timeout = core_error("TimeoutError: RPC call to execute_model timed out.", "EngineCore encountered a fatal error.")
