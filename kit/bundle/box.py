@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,11 +32,11 @@ UP = (0, 3)
 
 @dataclass
 class Machine:
-    """This machine, with the releases in one folder. `progress` gets the bytes of the image that were loaded."""
+    """This machine, with the releases in one folder. `progress` (bytes in all, what for) shows long work."""
 
     releases: Releases
     say: Say
-    progress: Callable[[int], None] = lambda count: None
+    progress: Callable[[int, str], AbstractContextManager[Callable[[int], None]]]
 
     @cached_property
     def engine(self) -> Engine:
@@ -59,8 +59,12 @@ class Machine:
         data_root = Path(self.engine.data_root)
         if data_root.is_dir():  # an engine on this machine, whose disk we see: the archive's layers, and unpacked
             need_space(data_root, 2 * image.size if self.engine.containerd_store else image.size)
-        with closing(self.engine.client(timeout=3600)) as client, docker_errors(f"loading image {image.reference}"):
-            for answer in client.api.load_image(_unpacked(verified, self.progress)):  # type: ignore[no-untyped-call]
+        with (
+            self.progress(image.size, "loading the image") as count,
+            closing(self.engine.client(timeout=3600)) as client,
+            docker_errors(f"loading image {image.reference}"),
+        ):
+            for answer in client.api.load_image(_unpacked(verified, count)):  # type: ignore[no-untyped-call]
                 if "errorDetail" in answer or "error" in answer:
                     raise _not_loaded(image, answer)
 

@@ -13,6 +13,7 @@ from kit.bundle.write import Data
 from kit.config import Deployment
 from kit.errors import GateError, MissingError, UsageError
 from kit.home import kit_home
+from kit.support.redact import Rule
 
 SHELL = Path(__file__).with_name("shell")
 # kit.yaml keys of what lies outside the bundle, and the variable that sets each on the operator's machine
@@ -46,17 +47,16 @@ def gather(
 ) -> Contents:
     """All files of the bundle of `deployment`, which runs `image`; `lock` are those of its lock.
 
-    `kept` is where downloaded wheels are kept; `allowed` are texts that a person says may be told.
-    Raises UsageError for a deployment that cannot be handed over, GateError when a secret or a
-    name of this machine would get in.
+    `kept` is where downloaded wheels are kept; `allowed` are rules of `kit.bundle.leaks` that a
+    person says do not matter here. Raises UsageError for a deployment that cannot be handed over,
+    GateError when a secret or a name of this machine would get in.
     """
     refuse_overrides(deployment)
-    refuse_secrets(deployment)
     own = _deployment_files(deployment)
     own |= {f"rendered/{name}": data for name, data in _rendered(deployment, image).items()}
     own |= {f"patches/{name}": data for name, data in _patches(deployment).items()}
     own |= {**qualification.files(), **lock}
-    refuse_leaks(own, traces_of(deployment), allowed)
+    refuse_leaks(own, deployment, allowed)
     files: dict[str, Data] = {**own, **_documents()}
     for script in ("install.sh", "verify.sh"):
         files[script] = (SHELL / script).read_bytes()
@@ -91,36 +91,20 @@ def refuse_overrides(deployment: Deployment) -> None:
         )
 
 
-def refuse_secrets(deployment: Deployment) -> None:
-    """Raise GateError when kit.yaml itself holds what looks like a secret."""
-    engine = deployment.kit.engine
-    if found := leaks.secret_settings(engine.env, engine.args):
+def refuse_leaks(files: Mapping[str, bytes], deployment: Deployment, allowed: Sequence[str]) -> None:
+    """Raise GateError when a file tells a secret or a name of this machine."""
+    if found := leaks.found_in(files, machine_rules(deployment), allowed):
         raise GateError(
-            "kit.yaml holds what looks like a secret, and a bundle carries kit.yaml",
-            evidence=found,
-            hint="take it out; the API key belongs in a file: server.api_key_file",
-        )
-
-
-def refuse_leaks(files: Mapping[str, bytes], traces: Sequence[leaks.Trace], allowed: Sequence[str]) -> None:
-    """Raise GateError when a file tells what must not be told."""
-    if found := leaks.find(files, traces, allowed):
-        raise GateError(
-            "the bundle would tell names of this machine",
+            "the bundle would tell secrets, or names of this machine",
             evidence=found[:20],
-            hint="write paths and hosts that hold on any machine (/models/NAME); or --allow TEXT if it may be told",
+            hint="write paths and hosts that hold on any machine (/models/NAME); or --allow RULE if it may be told",
         )
 
 
-def traces_of(deployment: Deployment) -> list[leaks.Trace]:
-    """What this machine's files could tell of it: paths, names, the API key."""
-    traces = leaks.of_machine(
-        {"the folder of kit.yaml": deployment.folder, "the kit's folder": wheels.project(), "KIT_HOME": kit_home()}
-    )
-    file = deployment.kit.server.api_key_file
-    if file and deployment.path(file).is_file() and (key := deployment.path(file).read_text().strip()):
-        traces.insert(0, leaks.Trace("the API key", key, "<api key>"))
-    return traces
+def machine_rules(deployment: Deployment) -> list[Rule]:
+    """What this machine's files could tell of it."""
+    folders = {"folder": deployment.folder, "kit-folder": wheels.project(), "KIT_HOME": kit_home()}
+    return leaks.of_machine(deployment, folders)
 
 
 def _deployment_files(deployment: Deployment) -> dict[str, bytes]:

@@ -1,72 +1,50 @@
 """What must not enter a bundle: secrets, and names of the machine and person that packed it.
 
-Pure but for `of_machine`.
+The rules are those of `kit.support.redact`; here they refuse, or clean the reports.
 """
 
 from __future__ import annotations
 
-import getpass
 import re
-import socket
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_SECRET_NAME = re.compile(r"(?i)(token|secret|passw|credential|api[_-]?key|access[_-]?key|private[_-]?key)")
-_COMMON = {"localhost", "root", "user", "admin", "kit", "vllm"}  # words that say nothing of a person or machine
+from kit.config import Deployment
+from kit.support import redact
+from kit.support.known import rules_of
+from kit.support.redact import Redactor, Rule
+
+# Of the general rules these refuse a bundle; mail and network addresses that a person wrote may be told.
+REFUSING = {"private-key", "url-password", "url-parameter", "authorization", "named-secret", "option-secret"}
+REFUSING |= {"known-token", "home"}
+_IN_LOCK = {"user-name", "host-name"}  # a package in the lock may have the same name as a person
 
 
-@dataclass(frozen=True)
-class Trace:
-    """A text that would tell something: what it is, the text, what stands in its place in a report.
-
-    `free` texts count wherever they stand; others only as a whole word.
-    """
-
-    what: str
-    text: str
-    instead: str
-    free: bool = True
-
-    @property
-    def pattern(self) -> re.Pattern[str]:
-        text = re.escape(self.text)
-        return re.compile(text if self.free else rf"(?<![\w.-]){text}(?![\w-])")
+def of_machine(deployment: Deployment, folders: Mapping[str, Path]) -> list[Rule]:
+    """The secrets, names and folders that this machine knows. `folders` maps a word to a path not to be told."""
+    paths = {"home-folder": Path.home(), **folders}
+    longest_first = sorted(paths.items(), key=lambda item: -len(str(item[1])))
+    rules = [
+        Rule(word, word, re.compile(re.escape(str(path))), plain=True)
+        for word, path in longest_first
+        if len(path.parts) > 2  # "/root" tells nobody
+    ]
+    return [*rules, *rules_of(deployment)]
 
 
-def of_machine(folders: Mapping[str, Path]) -> list[Trace]:
-    """The traces of this machine and user. `folders` maps a word for people to a path that should not be told."""
-    host = socket.gethostname()
-    user = getpass.getuser()
-    paths = {**folders, "the home folder": Path.home()}
-    found = [Trace(what, str(path), f"<{what}>") for what, path in paths.items() if len(path.parts) > 2]
-    found += [Trace("the host name", name, "<host>", free=False) for name in {host, host.partition(".")[0]}]
-    found.append(Trace("the user name", user, "<user>", free=False))
-    kept = [trace for trace in found if trace.free or (len(trace.text) > 2 and trace.text.lower() not in _COMMON)]
-    return sorted(kept, key=lambda trace: -len(trace.text))  # the longer first: a folder below the home folder
+def cleaned(text: str, own: Sequence[Rule], name: str) -> str:
+    """`text` with everything replaced that any rule finds. `own` are those of `of_machine`."""
+    return Redactor([*own, *redact.rules()]).text(text, name)
 
 
-def redact(text: str, traces: Iterable[Trace]) -> str:
-    """`text` with every trace replaced by what it is."""
-    for trace in traces:
-        text = trace.pattern.sub(trace.instead, text)
-    return text
-
-
-def find(files: Mapping[str, bytes], traces: Iterable[Trace], allowed: Sequence[str]) -> list[str]:
-    """Where traces stand in text files: `name:line: what`. The text itself is not repeated."""
-    faults = []
-    wanted = [trace for trace in traces if trace.text not in allowed]
+def found_in(files: Mapping[str, bytes], own: Sequence[Rule], allowed: Sequence[str]) -> list[str]:
+    """Where files tell what they must not: `name:line: rule`, never the text itself. `allowed` are ids of rules."""
+    rules = [rule for rule in [*own, *redact.rules()] if rule in own or rule.id in REFUSING]
+    redactor = Redactor([rule for rule in rules if rule.id not in allowed])
     for name, data in sorted(files.items()):
-        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
-            faults += [f"{name}:{number}: {trace.what}" for trace in wanted if trace.pattern.search(line)]
-    return faults
-
-
-def secret_settings(env: Mapping[str, str], args: Sequence[str]) -> list[str]:
-    """Settings of kit.yaml that look like a secret: `engine.env.HF_TOKEN`. An empty value is none."""
-    found = [f"engine.env.{name}" for name, value in env.items() if value and _SECRET_NAME.search(name)]
-    for number, argument in enumerate(args):
-        if argument.startswith("-") and _SECRET_NAME.search(argument) and "file" not in argument:
-            found.append(f"engine.args[{number}]")
-    return found
+        redactor.text(data.decode("utf-8", "replace"), name)
+    return [
+        f"{note.file}:{note.line}: {note.rule}"
+        for note in redactor.done
+        if not (note.rule in _IN_LOCK and note.file.startswith("lock/"))
+    ]

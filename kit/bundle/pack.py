@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import kit as package
 from kit import files
 from kit.bundle import handover, keys, locked, manifest, names, qualification
-from kit.bundle.contents import gather, refuse_leaks, traces_of
+from kit.bundle.contents import gather, machine_rules, refuse_leaks
 from kit.bundle.images import Canonical
 from kit.bundle.manifest import Manifest, SiteValue
 from kit.bundle.parts import Piece, sha256
@@ -78,8 +78,7 @@ def prepare(deployment: Deployment, image: Canonical, options: Options, say: Cal
     """
     check_limit(options.limit)
     check_day(options.expires)
-    traces = traces_of(deployment)
-    shown = qualification.newest(deployment.state).redacted(traces)
+    shown = qualification.newest(deployment.state).cleaned(machine_rules(deployment))
     why_not = shown.why_not(image.reference)
     if not options.unqualified:
         qualification.demand(shown, image.reference)
@@ -104,7 +103,7 @@ def prepare(deployment: Deployment, image: Canonical, options: Options, say: Cal
         inside |= locked.sources(deployment)
     described = _describe(deployment, inside, contents.site, image, lock, options, qualified=why_not is None)
     page = {"HANDOVER.md": handover.document(described, deployment, shown, inside)}
-    refuse_leaks(page, traces, options.allowed)
+    refuse_leaks(page, deployment, options.allowed)
     return Ready(described, {**inside, **page}, image, options, deployment.state / "bundle.lock")
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kit.bundle.leaks import Trace, redact
+from kit.bundle.leaks import cleaned
 from kit.errors import GateError, UsageError
+from kit.support.redact import Rule
 
 Report = dict[str, Any]
 
@@ -39,13 +40,13 @@ class Qualification:
             return "there is no doctor's report: kit doctor makes one"
         return "the doctor's verdict is fail" if self.doctor.get("verdict") == "fail" else None
 
-    def redacted(self, traces: Sequence[Trace]) -> Qualification:
-        """The same without the names of the machine that it was made on."""
+    def cleaned(self, own: Sequence[Rule]) -> Qualification:
+        """The same without secrets and names of the machine that it was made on (`kit.bundle.leaks`)."""
 
-        def clean(report: Report | None) -> Report | None:
-            return report if report is None else json.loads(redact(json.dumps(report, ensure_ascii=False), traces))
+        def clean(report: Report | None, name: str) -> Report | None:
+            return report and json.loads(cleaned(json.dumps(report, ensure_ascii=False, indent=1), own, name))
 
-        return Qualification(clean(self.smoke), clean(self.run), clean(self.doctor))
+        return Qualification(clean(self.smoke, "smoke"), clean(self.run, "run"), clean(self.doctor, "doctor"))
 
     def files(self) -> dict[str, bytes]:
         """The reports as files of a bundle."""

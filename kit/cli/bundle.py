@@ -61,7 +61,8 @@ def pack(
         typer.Option("--python", help="Python versions to serve. Default: 3.11, 3.12, 3.13.", show_default=False),
     ] = [],  # noqa: B006
     allow: Annotated[
-        list[str], typer.Option("--allow", help="A name of this machine that may be told.", show_default=False)
+        list[str],
+        typer.Option("--allow", help="A rule that a refusal named and that does not matter.", show_default=False),
     ] = [],  # noqa: B006
     json: Json = False,
 ) -> None:
@@ -159,8 +160,7 @@ def install(
         verified = check(found, trusted, now=now, progress=count)
     release = verified.manifest.release
     releases = Releases((to or Path("/opt/kit") / verified.manifest.name).absolute())
-    with byte_progress(verified.manifest.image.size, "loading the image") as count:
-        put(verified, releases, Machine(releases, out.say, count), out.say, stage_only=stage, now=now)
+    put(verified, releases, Machine(releases, out.say, byte_progress), out.say, stage_only=stage, now=now)
     if stage:
         out.data(f"{release} is staged in {releases.folder(release)}; the same command without --stage switches to it")
         return
@@ -219,7 +219,7 @@ def rollback(
 
     releases = _releases(folder)
     with files.locked(releases.lock, what=f"an installation in {releases.root}"):
-        before, now = switch.rollback(releases, Machine(releases, out.say), release, out.say)
+        before, now = switch.rollback(releases, Machine(releases, out.say, byte_progress), release, out.say)
         report = acceptance.record(releases, now)
     if json:
         out.as_json({"schema": "kit.bundle-rollback/1", "from": before, "to": now, "acceptance": report})
