@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Literal
 
 from kit.checks.base import Answer, Check
 from kit.config import Deployment
@@ -76,7 +77,7 @@ class Memory(Check):
             return self.good(found) if fits else self.bad(found, f"{format_size(most)} (limits.shm and limits.tmp)")
         if limits.memory <= memory.available * MIB:
             return self.good(found)
-        level = "warn" if limits.memory <= memory.total * MIB else "fail"
+        level: Literal["warn", "fail"] = "warn" if limits.memory <= memory.total * MIB else "fail"
         return self.bad(found, f"{format_size(limits.memory)} (limits.memory)", level=level)
 
 

@@ -34,7 +34,8 @@ class Line:
     `number` counts newlines as `grep -n` does; `owner` is None for a line without a process prefix
     and without a logger's header; `level` and `where` (file of the logging call) come from the
     header; `text` is the message with its indentation; `race` is a second process of the same kind
-    whose prefix stands in this line, and whose text is the next bare one.
+    whose prefix stands in this line, and whose text is the next bare one; `stamp` is the time in the header,
+    as written (kit.watch reads stages' times from it).
     """
 
     number: int
@@ -43,6 +44,7 @@ class Line:
     level: str | None = None
     where: str | None = None
     race: Owner | None = None
+    stamp: str | None = None
 
 
 @dataclass(slots=True)

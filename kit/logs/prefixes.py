@@ -19,7 +19,7 @@ _COLOUR = re.compile(
 _PROCESS = re.compile(r"\((?P<name>[A-Za-z][\w:.+/-]*)(?P<more>(?: [\w=.+-]+)*?) pid=(?P<pid>\d+)(?:, ip=[^)]*)?\) ?")
 _RANK = re.compile(r"rank[=:]? ?(\d+)|(?:TP|PP|DP)(\d+)|[-_](\d+)$")
 _HEADER = re.compile(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? "
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<stamp>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) "
     r"\[?(?P<where>[\w./-]+\.py):\d+\] ?"
 )
 _TORCH_RANK = re.compile(r"\[rank(\d+)\]: ?(?!\[)")
@@ -63,9 +63,9 @@ class Names:
                 owner = found  # relayed by a parent: the inner one wrote it
             self._learn(found)
             text = text[match.end() :]
-        level, where = None, None
+        level, where, stamp = None, None, None
         if match := _HEADER.match(text):
-            level, where = match["level"], match["where"].rsplit("/", 1)[-1]
+            level, where, stamp = match["level"], match["where"].rsplit("/", 1)[-1], match["stamp"]
             text = text[match.end() :]
             if owner is None:
                 name = where[:-3]
@@ -80,7 +80,7 @@ class Names:
             text = text[match.end() :]
         if "across cluster]" in text:
             text = _REPEATED.sub("", text)
-        return Line(number, text, owner, level, where, race)
+        return Line(number, text, owner, level, where, race, stamp)
 
     def _learn(self, owner: Owner) -> None:
         if owner.pid is not None:

@@ -191,14 +191,19 @@ def stop(container: Container, grace: int) -> None:
     from docker.errors import NotFound
 
     with docker_errors(f"stopping container {container.name}"), contextlib.suppress(NotFound):
-        container.update(restart_policy={"Name": "no", "MaximumRetryCount": 0})
+        _restarts(container, 0)
         container.stop(timeout=grace)
 
 
 def allow_restarts(container: Container, most: int) -> None:
     """Let Docker restart a service that was ready and crashed, `most` times in all; a start is never repeated."""
     with docker_errors("setting the restart limit"):
-        container.update(restart_policy={"Name": "on-failure" if most else "no", "MaximumRetryCount": most})
+        _restarts(container, most)
+
+
+def _restarts(container: Container, most: int) -> None:
+    policy: Any = {"Name": "on-failure" if most else "no", "MaximumRetryCount": most}  # the stubs know no "no"
+    container.update(restart_policy=policy)
 
 
 def remove(container: Container) -> None:
