@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-_STAMP = re.compile(r"(?:(?P<year>\d{4})-)?(?P<month>\d\d)-(?P<day>\d\d) (?P<time>\d\d:\d\d:\d\d)(?P<part>[.,]\d+)?$")
+_STAMP = re.compile(
+    r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"(?:(?P<year>\d{4})-)?(?P<month>\d\d)-(?P<day>\d\d) (?P<time>\d\d:\d\d:\d\d)(?P<part>[.,]\d+)? "
+)
+_FAR = 400  # no prefixes push the header further into a line
 
 
 class LogClock:
@@ -18,9 +22,9 @@ class LogClock:
         self.began: datetime | None = None
         self.now = 0.0
 
-    def at(self, stamp: str | None) -> float:
-        """Seconds since the first stamp for a line with this one (None: no stamp)."""
-        moment = _parse(stamp) if stamp else None
+    def at(self, raw: str) -> float:
+        """Seconds since the first stamp for a line as it was printed."""
+        moment = _parse(raw)
         if moment is None:
             return self.now
         if self.began is None:
@@ -31,8 +35,8 @@ class LogClock:
         return self.now
 
 
-def _parse(stamp: str) -> datetime | None:
-    match = _STAMP.match(stamp)
+def _parse(raw: str) -> datetime | None:
+    match = _STAMP.search(raw, 0, _FAR)
     if match is None:
         return None
     part = (match["part"] or ".0").replace(",", ".")

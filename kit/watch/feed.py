@@ -36,8 +36,8 @@ class Feed:
 
     def _line(self, number: int, raw: str, at: float | None) -> list[Change]:
         changes: list[Change] = []
+        told = self.clock.at(raw)
         for line in read(self._names, number, raw):
-            told = self.clock.at(line.stamp)
             changes += self.tracker.feed(line, told if at is None else at)
         return changes
 

@@ -52,9 +52,9 @@ def test_no_bars(text: str) -> None:
 
 def test_the_clock_goes_on_over_new_year_and_never_back() -> None:
     clock = LogClock()
-    assert clock.at("12-31 23:59:58") == 0
-    assert clock.at(None) == 0
-    assert clock.at("01-01 00:00:03") == 5
-    assert clock.at("12-31 23:59:59") == 5
-    assert clock.at("nonsense") == 5
-    assert clock.at("02-29 00:00:00") > 5
+    assert clock.at("(APIServer pid=1) INFO 12-31 23:59:58 [x.py:1] a") == 0
+    assert clock.at("no stamp") == 0
+    assert clock.at("INFO 01-01 00:00:03 [x.py:1] b") == 5
+    assert clock.at("ERROR 12-31 23:59:59 [x.py:1] c") == 5
+    assert clock.at("INFO 13-41 23:59:59 [x.py:1] d") == 5
+    assert clock.at("INFO 02-29 00:00:00 [x.py:1] e") > 5
