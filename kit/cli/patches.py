@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,6 +92,7 @@ def check(
 
     known = catalog.product()
     wanted = judgement.wanted_files(known)
+    listed: Sequence[str] = []
     if wheel is not None:
         found = source.read_wheel(wheel, wanted)
         vllm = vllm or found.vllm
@@ -98,13 +100,17 @@ def check(
         if vllm is None:
             from kit.config import load
 
-            vllm = load(file, sets).kit.engine.vllm
+            engine = load(file, sets).kit.engine
+            vllm, listed = engine.vllm, [] if engine.patches == "auto" else engine.patches
         found = source.fetch(vllm, wanted, kit_home() / "vllm-sources", out.say)
     outlooks = judgement.check(vllm, found.tree, known)
     if json:
         out.as_json(judgement.as_json(vllm, found.wheel, found.sha256, outlooks))
     else:
         _print(vllm, known, outlooks)
+    for item in outlooks:
+        if item.patch.id in listed and item.outcome == "obsolete":
+            out.say(f"engine.patches in kit.yaml names {item.patch.id}, which vLLM {vllm} has of its own: take it out")
     bad = [item for item in outlooks if not item.good]
     if bad:
         raise GateError(
