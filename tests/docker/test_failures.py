@@ -46,7 +46,13 @@ def with_drafter(box: Callable[..., Box], tmp_path: Path, fault: str, **sections
     return box(speculative={"drafter": {"path": str(folder)}}, **sections)
 
 
-@pytest.mark.parametrize("fault", ["narrow-fc", "other-vocabulary", "half-hidden-size"])
+SLOW = pytest.mark.slow  # of a kind whose first member every change runs
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["narrow-fc", pytest.param("other-vocabulary", marks=SLOW), pytest.param("half-hidden-size", marks=SLOW)],
+)
 def test_a_drafter_that_does_not_load(box: Callable[..., Box], tmp_path: Path, fault: str) -> None:
     made = with_drafter(box, tmp_path, fault)
     told = diagnosis(made.kit("up", "--json"), made)
@@ -54,7 +60,9 @@ def test_a_drafter_that_does_not_load(box: Callable[..., Box], tmp_path: Path, f
     assert told["chain"][-1]["process"] in ("api_server", "engine_core")
 
 
-@pytest.mark.parametrize("fault", ["late-layers", "swapped-slots", "missing-d2t"])
+@pytest.mark.parametrize(
+    "fault", ["late-layers", pytest.param("swapped-slots", marks=SLOW), pytest.param("missing-d2t", marks=SLOW)]
+)
 def test_a_drafter_that_starts_healthy_and_is_wrong(box: Callable[..., Box], tmp_path: Path, fault: str) -> None:
     """The log shows nothing; the smoke test must."""
     made = with_drafter(box, tmp_path, fault, smoke={"gates": {"mean_acceptance_length": 3}})
@@ -104,8 +112,8 @@ def other_architecture(target: Path) -> None:
     ("spoil", "category", "process"),
     [
         (truncate, "model-files", "worker"),
-        (forbid, {"host-resource", "model-files"}, "worker"),
-        (drop_tensor, "model-files", "worker"),
+        pytest.param(forbid, {"host-resource", "model-files"}, "worker", marks=SLOW),
+        pytest.param(drop_tensor, "model-files", "worker", marks=SLOW),
         (other_architecture, "model-unsupported", "api_server"),
     ],
 )
