@@ -178,7 +178,7 @@ def without_addresses(text: str) -> str:
 
 
 def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One result from the parts of a round that took several machines' time; of a case that ran twice the last counts."""
+    """One result from the parts of a round that took several machines' time; the last run of a case counts."""
     cases = {case["id"]: case for part in parts for case in part["cases"]}
     return parts[-1] | {"cases": list(cases.values())}
 
