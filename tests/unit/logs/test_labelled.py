@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.labelled_logs import DATA, judge, logs, without
+from benchmarks.labelled_logs import DATA, calibration, judge, logs, without
+from kit.logs.confidence import MEASURED
 from kit.logs.rules import load
 
 RULES = load()
@@ -38,6 +39,10 @@ def test_the_root_is_found_without_the_rules_of_its_category() -> None:
 def test_degraded_is_told_from_failed() -> None:
     for log in FAILED:
         assert judge(log, RULES).diagnosis.verdict == log.truth["verdict"], log.path.name
+
+
+def test_confidence_is_what_these_logs_measure() -> None:
+    assert {k: round(share, 2) for k, share in calibration(LABELLED, RULES).items()} == pytest.approx(MEASURED, abs=0.1)
 
 
 def test_data_is_complete() -> None:
