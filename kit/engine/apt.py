@@ -29,6 +29,7 @@ class Apt:
             "Dir::State::Lists": self.folder / "lists",
             "Dir::Cache": self.folder / "cache",
             "Dir::State::extended_states": self.folder / "extended_states",
+            "Dir::State::status": self.folder / "status",  # empty: what this machine has installed does not count
             "APT::Sandbox::User": "root",
             "Acquire::Retries": "3",
             "Debug::NoLocking": "true",
@@ -39,10 +40,14 @@ class Apt:
         return proc.run(command, cwd=cwd, env={"LC_ALL": "C"}, check=check, hint=_HINT)
 
     def update(self) -> None:
-        """Fetch the package lists. What cannot be had shows when a package is asked for."""
+        """Fetch the package lists. Raises MissingError when none can be had."""
         for part in ("lists/partial", "cache/archives/partial"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
-        self._run("apt-get", "update", check=False)
+        (self.folder / "status").touch()
+        done = self._run("apt-get", "update", check=False)
+        if not any((self.folder / "lists").glob("*_Packages*")):
+            said = [line for line in (done.err + done.out).splitlines() if line.startswith(("E:", "W:", "Err:"))]
+            raise MissingError("the Debian archive is out of reach", hint=_HINT, evidence=said[-4:])
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """`names` and every package they need that this machine has not installed."""
@@ -53,12 +58,13 @@ class Apt:
         """What `apt-cache` answers."""
         return self._run("apt-cache", *args).out
 
-    def closure(self, names: Iterable[str], status: Path) -> dict[str, str]:
-        """Name -> version of everything that `names` need on a machine whose dpkg status is `status`.
+    def closure(self, names: Iterable[str], status: Path | None = None) -> dict[str, str]:
+        """Name -> version of everything that `names` need on a machine whose dpkg status is `status` (None: empty).
 
         Raises MissingError when the archive lacks one of them.
         """
-        install = ["--simulate", "--no-install-recommends", f"-oDir::State::status={status}", "install", *names]
+        options = [f"-oDir::State::status={status}"] if status else []
+        install = ["--simulate", "--no-install-recommends", *options, "install", *names]
         done = self._run("apt-get", *install, check=False)
         if done.code != 0:
             said = [line for line in (done.err + done.out).splitlines() if line.strip()]
@@ -96,17 +102,21 @@ def machine_sources() -> dict[str, str]:
     return {str(f): f.read_text(errors="replace") for f in files if f.suffix in (".list", ".sources") and f.is_file()}
 
 
-def program(name: str, folder: Path) -> Path:
-    """A program that is installed, or one unpacked below `folder` from the distribution's package of its name."""
+def program(name: str, folder: Path) -> tuple[Path, dict[str, str]]:
+    """A program that is installed, or one unpacked below `folder` from the package of its name; and what it needs
+    in its environment, where it is a Perl program whose modules were unpacked beside it."""
     if installed := shutil.which(name):
-        return Path(installed)
+        return Path(installed), {}
     if not available():
         raise MissingError(f"the program {name} is not installed", hint=f"install {name} (a package of Debian)")
-    source = Apt(folder / "apt")
+    source, root = Apt(folder / "apt"), folder / "unpacked"
     source.update()
-    source.download([name], folder / "tools")
-    unpack(folder / "tools", folder / "unpacked")
-    return folder / "unpacked" / "usr" / "bin" / name
+    source.download(source.missing([name]), folder / "tools")
+    unpack(folder / "tools", root)
+    modules = [*root.glob("usr/share/perl*"), *root.glob("usr/share/perl/*"), *root.glob("usr/lib/*/perl*/*")]
+    libraries = list(root.glob("usr/lib/*-linux-gnu"))
+    env = {"PERL5LIB": modules, "LD_LIBRARY_PATH": libraries if modules else []}
+    return root / "usr" / "bin" / name, {k: ":".join(map(str, v)) for k, v in env.items() if v}
 
 
 def unpack(packages: Path, into: Path) -> dict[str, str]:

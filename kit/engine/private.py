@@ -145,7 +145,25 @@ def _unpack(layout: Layout, say: Say) -> None:
     work, part = layout.folder / "download", layout.folder / "packages.part"
     for old in (work, part, layout.root):
         shutil.rmtree(old, ignore_errors=True)
-    say(f"engine: fetching packages for {distribution.id} ({distribution.codename})")
+    try:
+        say(f"engine: fetching packages for {distribution.id} ({distribution.codename})")
+        _download(distribution, work)
+        say("engine: unpacking")
+        part.mkdir()
+        installed = apt.unpack(work / "debs", part)
+        _link_firewall(part)
+        part.rename(layout.root)
+    finally:
+        for left in (work, part):
+            shutil.rmtree(left, ignore_errors=True)
+    files.write(layout.config, json.dumps(layout.daemon_config(), indent=2) + "\n")
+    plugins = str(layout.root / "usr" / "libexec" / "docker" / "cli-plugins")
+    files.write(layout.cli_config / "config.json", json.dumps({"cliPluginsExtraDirs": [plugins]}) + "\n")
+    _prove(layout)
+    files.write(layout.state, json.dumps({"distribution": distribution.id, "packages": installed}, indent=2) + "\n")
+
+
+def _download(distribution: Distribution, work: Path) -> None:
     host = apt.Apt(work / "apt")
     host.update()
     host.download(host.missing(distribution.from_host), work / "debs")
@@ -153,17 +171,6 @@ def _unpack(layout: Layout, say: Say) -> None:
         newer = apt.newer_suite(work / f"apt-{distribution.newer}", distribution.newer, distribution.codename)
         newer.update()
         newer.download(distribution.from_newer, work / "debs")
-    say("engine: unpacking")
-    part.mkdir()
-    installed = apt.unpack(work / "debs", part)
-    _link_firewall(part)
-    part.rename(layout.root)
-    files.write(layout.config, json.dumps(layout.daemon_config(), indent=2) + "\n")
-    plugins = str(layout.root / "usr" / "libexec" / "docker" / "cli-plugins")
-    files.write(layout.cli_config / "config.json", json.dumps({"cliPluginsExtraDirs": [plugins]}) + "\n")
-    _prove(layout)
-    files.write(layout.state, json.dumps({"distribution": distribution.id, "packages": installed}, indent=2) + "\n")
-    shutil.rmtree(work, ignore_errors=True)
 
 
 def _link_firewall(root: Path) -> None:

@@ -48,7 +48,7 @@ def _bootstrap(base: Base, store: Store, folder: Path) -> Path:
     store.stage((deb_item(d) for d in base.debs), repository)
     (repository / "Packages").write_text(_index(repository, [deb_item(d) for d in base.debs]))
     customize.write_bytes(base.customize)
-    tool = apt.program("mmdebstrap", folder)
+    tool, tool_env = apt.program("mmdebstrap", folder)
     merged_usr = tool.parent.parent / "share" / "mmdebstrap" / "hooks" / "merged-usr"
     command: list[str | Path] = [
         tool,
@@ -64,6 +64,7 @@ def _bootstrap(base: Base, store: Store, folder: Path) -> Path:
         "TMPDIR": str(folder),
         "PATH": f"{tool.parent}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin",
         "LC_ALL": "C.UTF-8",
+        **tool_env,
     }
     proc.run(command, env=env, hint="run this again; if it stays, the lock and the suite do not fit: kit lock")
     return made

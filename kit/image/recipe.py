@@ -21,7 +21,7 @@ VLLM_LABEL = "kit.vllm"
 REPOSITORY = "vllm-kit"
 PLATFORM = "linux/amd64"
 # Raised when the way of building changes in a manner that the inputs do not show.
-_BASE_FORMAT = 2
+_BASE_FORMAT = 3
 _IMAGE_FORMAT = 1
 
 

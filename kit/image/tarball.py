@@ -12,14 +12,16 @@ LEFT_OUT = ("etc/apt/", "var/lib/apt/", "var/cache/apt/", "etc/dpkg/dpkg.cfg.d/9
 
 
 def normalize(source: Path, to: IO[bytes], epoch: int) -> None:
-    """Write the tar `source` to `to`: sorted by name, no time after `epoch` (seconds), owner names left out."""
+    """Write the tar `source` to `to`: sorted by name, files not younger than `epoch` (seconds),
+    folders of that age, owner names left out."""
     with tarfile.open(source) as old, tarfile.open(fileobj=to, mode="w", format=tarfile.GNU_FORMAT) as new:
         members = {name: member for member in old if (name := _name(member)) and not _left_out(name)}
         first_of: dict[str, str] = {}  # a hard link must follow the file that it names
         for name in sorted(members):
             target = _clean(members[name].linkname) if members[name].islnk() else name
             member = copy.copy(members[target])
-            member.mtime = min(int(member.mtime), epoch)
+            # a folder's time tells in which order the bootstrap unpacked, which is nobody's input
+            member.mtime = epoch if member.isdir() else min(int(member.mtime), epoch)
             member.uname = member.gname = ""
             member.pax_headers = {}
             member.name = name

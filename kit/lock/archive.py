@@ -51,9 +51,11 @@ def _from_machine(suite: str) -> str:
 def _from_mmdebstrap(suite: str, folder: Path) -> str:
     """The sources that mmdebstrap writes when it is given none: read in its first hook, which then stops it."""
     found = folder / "mmdebstrap.list"
-    tool = apt.program("mmdebstrap", folder)
+    tool, env = apt.program("mmdebstrap", folder)
     hook = f'cat "$1/etc/apt/sources.list" "$1"/etc/apt/sources.list.d/* > {found} 2>/dev/null; exit 1'
-    proc.run([tool, "--mode=root", "--variant=custom", f"--setup-hook={hook}", suite, "/dev/null"], check=False)
+    proc.run(
+        [tool, "--mode=root", "--variant=custom", f"--setup-hook={hook}", suite, "/dev/null"], env=env, check=False
+    )
     sources = {str(found): found.read_text() if found.exists() else ""}
     text = sources_of(suite, instead_of=suite, sources=sources)
     if not text:

@@ -101,7 +101,7 @@ class DebianList:
         say(f"lock: resolving the Debian packages of images/{self.name} ({spec.suite})")
         with tempfile.TemporaryDirectory(prefix="kit-lock-") as folder:
             apt = debian(spec.suite, Path(folder), signed=True)
-            made = resolve_debs(apt, spec.packages, Path(folder))
+            made = resolve_debs(apt, spec.packages)
         comment = [
             f"Every Debian package of images/{self.name}: name, version, architecture, size, hash, place in archive.",
             "Written by `kit lock`; change image.yaml.",

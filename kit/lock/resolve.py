@@ -53,18 +53,16 @@ def resolve_wheels(
         return wheels.from_pylock(_with_sizes(tomllib.loads(lock.read_text())), python, glibc)
 
 
-def resolve_debs(apt: Apt, packages: Sequence[str], folder: Path) -> list[Deb]:
+def resolve_debs(apt: Apt, packages: Sequence[str]) -> list[Deb]:
     """The packages that make a system of Debian's essential packages and `packages`, without apt itself.
 
-    `apt` must point at the suite and have its lists; `folder` is scratch space.
+    `apt` must point at the suite and have its lists.
     """
-    status = folder / "status"
-    status.write_text("")
     listed = apt.query("dumpavail")
     essential = sorted({d.name for d in debs.from_apt_show(_essential(listed))})
     if not essential:
         raise MissingError("apt has no package lists of the base system's suite", hint="check the apt sources")
-    chosen = apt.closure([*essential, *packages], status)
+    chosen = apt.closure([*essential, *packages])
     found = debs.from_apt_show(apt.query("show", *(f"{name}={version}" for name, version in sorted(chosen.items()))))
     by_name = {deb.name: deb for deb in found}
     if lost := sorted(set(chosen) - set(by_name)):

@@ -147,7 +147,7 @@ def test_a_tar_is_normalised_whatever_wrote_it(tmp_path: Path):
         tmp_path / "two.tar",
         (member("bin", tarfile.SYMTYPE, linkname="usr/bin"), b""),
         (member("dev", tarfile.DIRTYPE, mode=0o644), b""),
-        (member("usr", tarfile.DIRTYPE, mtime=900), b""),
+        (member("usr", tarfile.DIRTYPE, mtime=9), b""),
         (member("usr/a", mode=0o755, uname="other"), b"bee"),
         (member("usr/b", tarfile.LNKTYPE, linkname="usr/a"), b""),
     )
