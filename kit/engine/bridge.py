@@ -53,5 +53,9 @@ def remove(name: str) -> None:
 
 
 def exists(name: str) -> bool:
-    """Whether an interface of that name is there."""
-    return Path("/sys/class/net", name).exists()
+    """Whether an interface of that name is there, in the network namespace that this process is in."""
+    try:
+        socket.if_nametoindex(name)
+    except OSError:
+        return False
+    return True
