@@ -43,7 +43,7 @@ class Process:
 class Change:
     """Something new in a start: `kind` is "run", "stage", "bar" or "figure".
 
-    `process` is who showed it (None: the start as a whole); `name` is the stage or the figure.
+    `process` is who showed it, as it was then (None: the start as a whole); `name` is the stage or the figure.
     """
 
     kind: str

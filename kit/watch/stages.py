@@ -121,7 +121,7 @@ class Tracker:
         process = self._enter(owner, at)
         if process is None:
             return []
-        return [Change("stage", at, process.stage, process), *self._advance(process.stage, at)]
+        return [Change("stage", at, process.stage, process.copy()), *self._advance(process.stage, at)]
 
     # -- what it shows ----------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Tracker:
                 known = self.figures.setdefault(name, value)
                 self.progress_at = at
                 if known == value:
-                    changes.append(Change("figure", at, name, process, value))
+                    changes.append(Change("figure", at, name, process and process.copy(), value))
         return changes
 
     def _move(self, process: Process | None, stage: str, at: float, back: bool) -> list[Change]:
@@ -175,7 +175,7 @@ class Tracker:
                 _switch(process.spans, stage, at)
                 process.stage, process.bar = stage, None
                 self.broadcasts, self.progress_at = 0, at
-                changes.append(Change("stage", at, stage, process))
+                changes.append(Change("stage", at, stage, process.copy()))
         if process is not None and process.stage in ("load", "draft-load", "warmup", "capture"):
             lead = self._loader
             if lead is None or lead is process or _rank(process) <= _rank(lead):
@@ -223,7 +223,7 @@ class Tracker:
         changes = self._move(process, stage, at, False)
         if process.bar != bar and process.stage == stage:
             process.bar, process.bar_at = bar, at
-            changes.append(Change("bar", at, stage, process))
+            changes.append(Change("bar", at, stage, process.copy()))
         return changes
 
 

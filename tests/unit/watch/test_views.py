@@ -107,3 +107,11 @@ def test_a_process_that_comes_back_is_not_gone() -> None:
     missing(frame.snapshot, everyone[:-1], 300.0, since)
     missing(frame.snapshot, everyone, 301.0, since)
     assert missing(frame.snapshot, everyone[:-1], 303.5, since) == ()
+
+
+def test_events_that_are_told_late_say_what_was_then() -> None:
+    out: list[str] = []
+    watched(Events(out.append), step=3000.0)
+    told = [json.loads(line) for line in out]
+    assert len([e for e in told if e["event"] == "stage" and e["stage"] == "load" and e["process"]]) == 8
+    assert [e["done"] for e in told if e["event"] == "progress" and e["stage"] == "load"] == list(range(65))
