@@ -51,7 +51,7 @@ test-fast: .venv/.ready-dev ## tests that need no Docker (under two minutes)
 test-docker: .venv/.ready-dev ## tests with real Docker and real vLLM
 	@.venv/bin/python -m pytest -m 'docker and not slow' tests/docker
 
-test-slow: .venv/.ready-dev ## patches red and green on real engines, rebuilds to the bit (30 GB, an hour)
+test-slow: .venv/.ready-dev ## patches red and green on real engines, the operator's whole way (40 GB, an hour)
 	@.venv/bin/python -m pytest -m 'docker and slow' tests/docker
 
 lint: .venv/.ready-dev ## style, types, dead links

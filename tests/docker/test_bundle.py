@@ -27,6 +27,7 @@ from tests.docker.harness import Box, Done, kit_command, kit_environment
 
 pytestmark = [
     pytest.mark.docker,
+    pytest.mark.slow,  # an engine of its own, the whole image loaded into it, six starts
     pytest.mark.timeout(3600),
     pytest.mark.skipif(
         private.why_not_here() is not None or not shutil.which("nsenter"), reason="needs root on Debian or Ubuntu"

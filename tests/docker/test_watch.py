@@ -107,6 +107,7 @@ def test_a_server_that_ends_by_itself(played: Callable[..., Box]) -> None:
     assert told[-1]["result"]["reason"] == "the container ended with status 3"
 
 
+@pytest.mark.slow
 def test_former_starts_teach_how_long_it_takes(played: Callable[..., Box]) -> None:
     made = played(Start(minutes=5))
     assert up(made).code == 0
@@ -153,6 +154,7 @@ def opened_by_diagnose(archive: Box) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
 
 
+@pytest.mark.slow
 def test_a_worker_that_stands_still_is_a_hang(box: Callable[..., Box]) -> None:
     made = box(limits={"stage_timeouts": {"load": 20, "draft-load": 20, "nccl": 20, "kv-cache": 20}})
     running = start(made)
@@ -165,6 +167,7 @@ def test_a_worker_that_stands_still_is_a_hang(box: Callable[..., Box]) -> None:
     assert "state T" in (made.latest / "processes.txt").read_text()
 
 
+@pytest.mark.slow
 def test_the_engine_core_killed_before_it_has_workers(box: Callable[..., Box]) -> None:
     made = box()
     running = start(made)
