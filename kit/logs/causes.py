@@ -14,10 +14,11 @@ from dataclasses import replace
 from kit.logs import rules as ruling
 from kit.logs import signals
 from kit.logs.model import UNKNOWN, Failure, Line, Link, Owner
-from kit.logs.naming import Cause, company, hang_rule, head, named, rule_of
+from kit.logs.naming import Cause, company, explained, hang_rule, head, named, rule_of
 from kit.logs.rules import Rule
 from kit.logs.run import Run
 
+_EXIT_CODE = re.compile(r": -\d+")
 _QUOTED = re.compile(r"Worker failed with error '(?P<error>.*?)', please check", re.DOTALL)
 # a server that has come up may wait once for a slow step; it does not so often in a row
 _HANG_NOTICES = 2
@@ -138,9 +139,12 @@ def _silent(news: Failure, run: Run, rules: Sequence[Rule]) -> Cause:
     silent = Failure("silent", Owner(role, None, last.owner.pid if last and last.owner else None), news.line,
                      news.exception, stage, news.trace, news.raised)  # fmt: skip
     doing = last.text if last else ""
-    rule = ruling.best(rules, doing, company(run, stage, "silent"))
-    return Cause(silent, silent.owner, news.line, news.exception, stage, rule, "silent",
-                 rule.category if rule else UNKNOWN, f"its last words: {doing[:160]}" if doing else "")  # fmt: skip
+    by_code = [r for r in rules if "silent" in r.kind and any(map(_EXIT_CODE.search, r.match))]
+    around = company(run, stage, "silent")
+    rule = ruling.best(by_code, news.exception, around) or ruling.best(rules, doing, around)
+    cause = Cause(silent, silent.owner, news.line, news.exception, stage, rule, "silent",
+                  rule.category if rule else UNKNOWN, f"its last words: {doing[:160]}" if doing else "")  # fmt: skip
+    return explained(cause, run, rules)
 
 
 # -- no failure was printed -----------------------------------------------------------------------------------------

@@ -314,6 +314,10 @@ class Reader:
         return True
 
     def _native(self, line: Line, run: Run, text: str, owner: Owner) -> bool:
+        last = run.failures[-1] if run.failures else None
+        if last and last.kind == "native" and last.line >= line.number - 3 and signals.MORE_NATIVE.search(text):
+            run.failures[-1] = replace(last, exception=f"{last.exception}\n{text.strip()}"[:1500])
+            return True
         match = signals.NATIVE.search(text)
         if not match:
             return False

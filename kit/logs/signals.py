@@ -121,7 +121,8 @@ KILLED = re.compile(
 # a native failure or a tool's own words for one: no Python exception need follow
 NATIVE = re.compile(
     r"!{3,} *Segfault encountered|\*\*\* SIG[A-Z]+ received|^Fatal Python error: |^terminate called (?:after|without)"
-    r"|double free or corruption|corrupted size vs\. prev_size|^(?:malloc|free|realloc|munmap_chunk)\(\): "
+    r"|double free or corruption|corrupted (?:size vs\. prev_size|double-linked list)"
+    r"|^(?:malloc|free|realloc|munmap_chunk|malloc_consolidate|tcache_thread_shutdown)\(\): \w"
     r"|\*\*\* stack smashing detected|Assertion `[^`]*['`] failed|: Assertion .* failed\.?$|^Failed: Cuda error"
     r"|ptxas fatal|nvcc fatal|\bfatal error: |^collect2: error|^ninja: (?:error|fatal)|ld: cannot find"
     r"|symbol lookup error|error while loading shared libraries|Watchdog caught collective operation timeout"
@@ -130,9 +131,13 @@ NATIVE = re.compile(
     r"|oom-kill:|Memory cgroup out of memory|NVRM: Xid|OCI runtime create failed|Error response from daemon"
     r"|^(?:\S+: )?(?:(?:line )?\d+: )?\S+: (?:command not found|cannot execute binary file)|^\S+: \d+: \S+: not found$"
     r"|error while attempting to bind on address|\bOOMKilled\b|oom_kill event|Signal \d+ \(SIG[A-Z]+\) received by PID"
-    r"|nvidia-container-cli: |Task was killed due to the node running low on memory|has been marked dead because"
+    r"|nvidia-container-cli: |^(?:docker: )?exec: \S+: (?:executable file not found|stat )|Task was killed due to the node running low on memory|has been marked dead because"
 )
-NOTICE = re.compile(r"NCCL WARN |is not compatible with the current PyTorch installation|[Nn]ot enough free disk space")
+# lines that go on with the native failure of the line before
+MORE_NATIVE = re.compile(r"^ *what\(\): |nvidia-container-cli: ")
+NOTICE = re.compile(
+    r"NCCL WARN |OpenBLAS blas_thread_init: pthread|libgomp: Thread creation failed|is not compatible with the current PyTorch installation|[Nn]ot enough free disk space"
+)
 USAGE = re.compile(r"^(?P<program>[\w./ -]+?): error: (?P<message>.+)$")
 ORPHAN = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:\([\w.]+\))?: \S")
 HANG = "No available shared memory broadcast block found"
@@ -199,7 +204,17 @@ _WAKING = (
     )
     + ("version", "usage:", "llm engine", "platform", "starting", "non-default", "namespace(", "startup", "uvicorn")
     + ("http/", "shut", "stop", "interrupt", "processed prompts", "specdecoding", "loading", "kv cache", "gpu blocks")
-    + ("bind on address", "received by pid", "srun")
+    + (
+        "bind on address",
+        "received by pid",
+        "srun",
+        "what()",
+        "exec: ",
+        "blas_thread",
+        "libgomp",
+        "tcache",
+        "linked list",
+    )
     + ("captur", "warming", "dynamo", "cache directory", "compil", "init engine")
 )
 
