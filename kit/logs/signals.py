@@ -131,12 +131,14 @@ NATIVE = re.compile(
     r"|oom-kill:|Memory cgroup out of memory|NVRM: Xid|OCI runtime create failed|Error response from daemon"
     r"|^(?:\S+: )?(?:(?:line )?\d+: )?\S+: (?:command not found|cannot execute binary file)|^\S+: \d+: \S+: not found$"
     r"|error while attempting to bind on address|\bOOMKilled\b|oom_kill event|Signal \d+ \(SIG[A-Z]+\) received by PID"
-    r"|nvidia-container-cli: |^(?:docker: )?exec: \S+: (?:executable file not found|stat )|Task was killed due to the node running low on memory|has been marked dead because"
+    r"|nvidia-container-cli: |^(?:docker: )?exec: \S+: (?:executable file not found|stat )"
+    r"|Task was killed due to the node running low on memory|has been marked dead because"
 )
 # lines that go on with the native failure of the line before
 MORE_NATIVE = re.compile(r"^ *what\(\): |nvidia-container-cli: ")
 NOTICE = re.compile(
-    r"NCCL WARN |OpenBLAS blas_thread_init: pthread|libgomp: Thread creation failed|is not compatible with the current PyTorch installation|[Nn]ot enough free disk space"
+    r"NCCL WARN |OpenBLAS blas_thread_init: pthread|libgomp: Thread creation failed"
+    r"|is not compatible with the current PyTorch installation|[Nn]ot enough free disk space"
 )
 USAGE = re.compile(r"^(?P<program>[\w./ -]+?): error: (?P<message>.+)$")
 ORPHAN = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:\([\w.]+\))?: \S")
