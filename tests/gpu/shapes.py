@@ -62,7 +62,7 @@ MLA_16B = COMMON | {
     "max_position_embeddings": 8192,
     "rope_theta": 50000.0,
 }
-# A Llama of 405 billion parameters: 756 GiB in bfloat16. Only its config is written.
+# A Llama of 405 billion parameters: 756 GiB in bfloat16.
 LLAMA_405B = LLAMA_8B | {"hidden_size": 16384, "intermediate_size": 53248, "num_hidden_layers": 126}
 LLAMA_405B |= {"num_attention_heads": 128}
 
@@ -73,7 +73,7 @@ def write_all(folder: Path, reference: Path) -> None:
     _write(folder / "llama-8b-eagle3", *drafter(LLAMA_8B, 32000), reference)
     _write(folder / "mla-16b", MLA_16B, mla(MLA_16B), reference)
     _write(folder / "mla-16b-eagle3", *drafter(MLA_16B, 32000), reference)
-    _write(folder / "llama-405b", LLAMA_405B, {}, reference)
+    _write(folder / "llama-405b", LLAMA_405B, llama(LLAMA_405B), reference)
 
 
 def llama(config: dict[str, Any]) -> Shapes:
@@ -165,8 +165,6 @@ def _write(folder: Path, config: dict[str, Any], shapes: Shapes, reference: Path
     files.write(folder / "config.json", json.dumps(config, indent=1) + "\n")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(reference / name, folder / name)
-    if not shapes:
-        return
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     offset = 0
     for name, shape in shapes.items():

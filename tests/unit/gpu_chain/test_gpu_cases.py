@@ -114,3 +114,4 @@ def test_shapes_add_up_to_the_models_they_stand_for():
 
     assert billions(shapes.llama(shapes.LLAMA_8B)) == 8.03
     assert billions(shapes.mla(shapes.MLA_16B)) == 15.96
+    assert billions(shapes.llama(shapes.LLAMA_405B)) == 405.85
