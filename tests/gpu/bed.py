@@ -225,6 +225,6 @@ def _facts(engine: Any) -> dict[str, Any]:
         "runtimes": list(engine.runtimes),
         "containerd_store": engine.containerd_store,
         "os": release.get("PRETTY_NAME", "").strip('"'),
-        "kernel": os.uname().release,
+        "kernel": os.uname().release.partition("-")[0],
         "cores": os.cpu_count(),
     }
