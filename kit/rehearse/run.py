@@ -12,6 +12,7 @@ from typing import Any
 from kit import files
 from kit.config import Deployment
 from kit.patches import catalog
+from kit.reference.store import target_name
 from kit.rehearse.examine import Examined, examine
 from kit.rehearse.prove import free_port, watcher_in, written
 from kit.rehearse.twin import cpu_twin, form_for, gpu_twin, recipe_for
@@ -40,6 +41,7 @@ class Rehearsed:
 def prepare(deployment: Deployment, form: str | None, *, tensor: int = 1, gpu: bool = False) -> Deployment:
     """Write the twin of a deployment into its state folder. Raises UsageError when no form is like its target."""
     chosen = form or form_for(deployment.kit, model_type(deployment.target))
+    target_name(chosen)  # refuses what is no form
     folder = deployment.state / "rehearsal"
     if gpu:
         return written(folder, gpu_twin(deployment.kit, chosen, port=free_port()))
