@@ -27,9 +27,12 @@ def command(
 
     store = Store.default()
     if gc:
+        from kit.image import base, recipes
+        from kit.image.load import base as locked_base
         from kit.store.inputs import all_locked
 
         count, freed = store.collect(item.sha256 for item in all_locked())
+        freed += base.forget({locked_base(recipes.read_image(name).base).digest for name in recipes.names()})
         out.say(f"store: {count} files deleted, {freed / 1e6:.0f} MB freed")
         return
     from kit.config import load

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +41,16 @@ def base_tar(base: Base, store: Store, say: Say, *, again: bool = False) -> Path
             with _scratch() as folder, files.replacing(kept) as handle:
                 tarball.normalize(_bootstrap(base, store, folder), handle, base.epoch)
     return kept
+
+
+def forget(keep: Collection[str]) -> int:
+    """Delete kept bases but those with the digests in `keep`; returns the bytes that went."""
+    freed = 0
+    for kept in (kit_home() / "made").glob("base-*.tar"):
+        if kept.stem.removeprefix("base-") not in keep:
+            freed += kept.stat().st_size
+            kept.unlink()
+    return freed
 
 
 def _bootstrap(base: Base, store: Store, folder: Path) -> Path:
