@@ -1,7 +1,7 @@
 """Reference drafters with one fault each, for tests of whatever must notice them: preflight, smoke, diagnosis.
 
-Each is a real drafter with a small edit of its config or tensors. The text says what vLLM makes of it (seen on 0.32.0
-and, where marked, 0.16.0). A new fault goes at the end: a name, a base drafter, an edit.
+Each is a real drafter with a small edit of its config or tensors. The text says what vLLM 0.32.0 made of it on the CPU.
+A new fault goes at the end: a name, a base drafter, an edit.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ FAULTS = {
     "layer-out-of-range": Fault("full", layer_ids(2, 4, 60), "starts healthy; the first request dies of a shape"),
     "swapped-slots": Fault("aux", swapped_slots, MISWIRED, drafters.AUX_POISONED),
     "zero-fc": Fault("aux", zero_fc, MISWIRED, drafters.AUX_POISONED),
-    "missing-fc": Fault("aux", missing_fc, "starts healthy on uninitialised memory"),
+    "missing-fc": Fault("aux", missing_fc, "starts healthy on uninitialised memory; seen as if it were zero"),
     "narrow-fc": Fault("full", narrow_fc, "dies while it loads the drafter"),
-    "half-hidden-size": Fault("full", half_hidden_size, "dies while it loads the drafter"),
+    "half-hidden-size": Fault("full", half_hidden_size, "starts healthy when eager; the first request dies"),
     "other-vocabulary": Fault("full", other_vocabulary, "dies while it loads the drafter: a bare AssertionError"),
     "missing-d2t": Fault("reduced", missing_d2t, "starts healthy; every guess is wrong", drafters.DRAFTERS["never"]),
 }
