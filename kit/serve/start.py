@@ -66,9 +66,8 @@ def start(
     gpu_access = _gpu_access(spec.gpus, engine)
     try:
         created = box.launch(client, spec, wanted, gpu_access)
-    except box.LimitsRefused as error:
+    except box.LimitsRefused:
         say("the engine may not raise limits here (locked memory, open files): starting with its own")
-        say(error.evidence[0])
         created = box.launch(client, replace(spec, ulimits=()), wanted, gpu_access)
     return watch(deployment, client, created, image, run, views)
 
