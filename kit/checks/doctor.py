@@ -52,8 +52,8 @@ def doctor(
     return GateError.exit_code if verdict(results) == "fail" else EXIT_GOOD
 
 
-def preflight(deployment: Deployment, say: Callable[[str], None], ignore: Sequence[str] = ()) -> None:
-    """The checks of `kit up`, run before anything is started.
+def preflight(deployment: Deployment, say: Callable[[str], None], ignore: Sequence[str] = ()) -> bool:
+    """The checks of `kit up`, run before anything is started; true when none failed.
 
     Raises MissingError when what is missing fails a check (a GPU, an engine), GateError when another fails. The tiny
     reference models load in seconds: what fails of their files is only said, so that the engine's own words follow.
@@ -63,6 +63,7 @@ def preflight(deployment: Deployment, say: Callable[[str], None], ignore: Sequen
     results = run(wanted, facts)
     keep(facts, results)
     failed = [result for result in results if result.answer.status == "fail"]
+    clean = not failed
     if deployment.kit.model.reference:
         for result in [r for r in failed if r.check.family() in ("model", "drafter")]:
             say(f"doctor: {result.check.id}: {result.answer.found}")
@@ -74,6 +75,7 @@ def preflight(deployment: Deployment, say: Callable[[str], None], ignore: Sequen
             evidence=[f"{r.check.id}: {r.answer.found} (want: {r.answer.want or r.check.title})" for r in failed],
             hint=failed[0].answer.fix or f"kit doctor --select {failed[0].check.id}",
         )
+    return clean
 
 
 def document(deployment: Deployment, results: Sequence[Result]) -> dict[str, Any]:

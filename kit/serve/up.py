@@ -60,8 +60,8 @@ def up(deployment: Deployment, *, smoke: bool, json: bool, events: bool = False,
 def _preflight(deployment: Deployment) -> None:
     from kit.checks.doctor import preflight
 
-    preflight(deployment, out.say)
-    out.say("doctor: nothing stands in the way")
+    if preflight(deployment, out.say):
+        out.say("doctor: nothing stands in the way")
 
 
 def _view(deployment: Deployment, events: bool) -> View:

@@ -29,9 +29,8 @@ def diagnosis(done: Done, made: Box, *, code: int = 4) -> dict[str, Any]:
     if root["line"] is not None:
         lines = (made.latest / "container.log").read_bytes().decode(errors="replace").split("\n")
         if root["exception"]:
-            first = root["exception"].split("\n")[0].split(": ", 1)[-1][:40]
-            around = "\n".join(lines[root["line"] - 1 : root["line"] + 2])
-            assert first in around, (first, around)
+            said = [part.split(": ", 1)[-1].strip()[:40] for part in root["exception"].split("\n")]
+            assert any(part and part in lines[root["line"] - 1] for part in said), (said, lines[root["line"] - 1])
     assert root["remedy"]
     return dict(told)
 
