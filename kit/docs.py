@@ -15,6 +15,7 @@ from kit.errors import EXIT_GOOD, FATAL_CLASSES
 
 # page -> "module:function" that returns its text
 PAGES = {
+    "watching.md": "kit.watch.pages:watching_page",
     "kit-yaml.md": "kit.config.show:reference_page",
     "diagnose.md": "kit.logs.page:diagnose_page",
     "exit-codes.md": "kit.docs:exit_codes_page",

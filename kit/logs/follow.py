@@ -55,6 +55,11 @@ class Follower:
                 self._since = self._fed
 
     @property
+    def since(self) -> float | None:
+        """When the first line arrived that the present run did not survive, by the clock; None before that."""
+        return self._since
+
+    @property
     def stage(self) -> str:
         """The stage the present run is in."""
         return self._reader.run.stage

@@ -47,6 +47,12 @@ class LogFollower:
         with self._lock:
             return self._follower.fatal
 
+    @property
+    def fatal_since(self) -> float | None:
+        """When the first fatal line arrived (time.monotonic), None before that."""
+        with self._lock:
+            return self._follower.since
+
     def divert(self, path: Path) -> None:
         """Write what comes from now on to another file, and show it to nobody: the log proper has ended."""
         with self._lock:

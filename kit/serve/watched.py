@@ -81,7 +81,9 @@ def watch(
                 record(run, "run.json", {"schema": "kit.run/1", "image": image, "ready_s": round(seconds, 2)})
                 history.write(run, snapshot, seconds, ready=True)
                 return Started(run, seconds, False)
-            events.say(seconds, "failed", kind=ending.kind, reason=ending.reason)
+            first = follower.fatal_since
+            first_at = None if first is None else round(first - began, 3)
+            events.say(seconds, "failed", kind=ending.kind, reason=ending.reason, first_fatal_at=first_at)
             return _died(client, created, follower, session, run, ending, seconds)
         except BaseException:
             box.stop(created, 3)
