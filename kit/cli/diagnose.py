@@ -81,6 +81,8 @@ def _read(asked: argparse.Namespace, rules: Sequence[Rule]) -> tuple[Reader, Hos
         reader = read_chunks(last.__setitem__(0, line) or line for line in collect.journal_log(asked.journal))
         ended = collect.seconds(last[0].split(b" ", 1)[0].decode())
         return reader, collect.host(ended=ended), asked.journal
+    if not asked.logs and (name := _served(asked.file)):
+        return _read(argparse.Namespace(**vars(asked) | {"container": name}), rules)
     paths = [Path(p) for p in asked.logs] or [_last_log(asked.file)]
     for path in paths:
         if str(path) != "-":
@@ -103,6 +105,21 @@ def _host(paths: Sequence[Path]) -> Host:
 def _standard_input() -> Iterator[bytes]:
     while chunk := os.read(sys.stdin.fileno(), 1 << 16):
         yield chunk
+
+
+def _served(file: Path | None) -> str | None:
+    """The deployment's container, if its last start came up: then the log goes on there. None without an engine."""
+    from kit.config import load
+    from kit.logs import collect
+    from kit.render.container import container_name
+    from kit.serve.runs import latest_run
+
+    deployment = load(file, [])
+    run = latest_run(deployment)
+    if run is None or ((run / "container.log").exists() and not (run / "run.json").exists()):
+        return None
+    name = container_name(deployment)
+    return name if collect.exists(name) else None
 
 
 def _last_log(file: Path | None) -> Path:

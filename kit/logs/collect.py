@@ -36,6 +36,18 @@ def container_log(name: str) -> Iterator[tuple[Iterator[bytes], Host]]:
         yield container.logs(stream=True, follow=False), host(state(container), ended(container))
 
 
+def exists(name: str) -> bool:
+    """Whether an engine answers and has a container of that name."""
+    from docker.errors import DockerException
+
+    try:
+        with _docker() as client:
+            client.containers.get(name)
+    except (DockerException, MissingError):
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def compose_log(file: Path) -> Iterator[tuple[Iterator[bytes], Host]]:
     """The logs of a compose project's containers, woven by time; what the host knows of one that ended badly."""

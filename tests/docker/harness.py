@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -34,6 +35,11 @@ def kit_command(*args: str | Path) -> list[str]:
 def kit_environment() -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("KIT_") or k == "KIT_HOME"}
     return kept | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+
+
+def with_ctrl_c() -> None:
+    """For a child that will be sent SIGINT: a background job of a shell inherits that it is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def run_kit(*args: str | Path, timeout: float = 600, cwd: Path = ROOT) -> Done:

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 
 from kit.reference import write
 from kit.reference.faults import write_fault
-from tests.docker.harness import Box, Done, kit_command, kit_environment
+from tests.docker.harness import Box, Done, kit_command, kit_environment, with_ctrl_c
 
 
 def diagnosis(done: Done, made: Box, *, code: int = 4) -> dict[str, Any]:
@@ -179,6 +179,7 @@ def start(made: Box) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=with_ctrl_c,
     )
 
 

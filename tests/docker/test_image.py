@@ -27,7 +27,7 @@ from kit.patches.plan import plan
 from kit.store import vendor
 from kit.store.inputs import items_of
 from kit.store.store import Store
-from tests.docker.harness import EMBEDDED, run_kit
+from tests.docker.harness import EMBEDDED, run_kit, with_ctrl_c
 
 # A few small wheels on the real base: the same way of building, in seconds.
 SMALL = ("annotated-types", "idna", "packaging", "typing-extensions")
@@ -149,7 +149,11 @@ def test_an_interrupted_build_leaves_nothing_and_the_next_completes(small: Recip
         "build.ensure(recipe, connect(), Store.default(), lambda text: print(text, flush=True))"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=with_ctrl_c,
     )
     assert child.stdin and child.stdout
     child.stdin.write(pickle.dumps(slow))
