@@ -14,7 +14,9 @@ help: ## print this list
 
 demo: KIT_FILE = examples/embedded.yaml
 demo: .venv/.ready ## embedded deployment from nothing: set up, build, start, check; no GPU needed
-	@$(KIT) demo
+	@$(KIT) engine setup
+	@$(KIT) image build --relock
+	@$(KIT) up
 
 image: .venv/.ready ## build the image of KIT_FILE
 	@$(KIT) image build

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from json import dumps
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from kit import files
@@ -50,11 +51,24 @@ def up(deployment: Deployment, *, smoke: bool, json: bool, events: bool = False,
             if isinstance(began, Died):
                 return _died(began, emit)
             out.say("ready" if began.already else f"ready after {began.seconds:.1f} s")
+            code = _smoke(deployment, client, began.run, emit, began.seconds) if smoke else 0
+            if code == 0:
+                out.say("try:   " + _request(deployment))
             if smoke:
-                return _smoke(deployment, client, began.run, emit, began.seconds)
+                return code
     if emit:
         emit({"schema": "kit.up/1", "verdict": "pass", "ready_s": round(began.seconds, 2), "smoke": None})
     return 0
+
+
+def _request(deployment: Deployment) -> str:
+    """A curl line that asks the service something; the key is read from its file by the shell."""
+    kit = deployment.kit
+    body = {"model": kit.model.served_name, "prompt": "t5" if kit.model.reference else "Hello", "max_tokens": 20}
+    key_file = kit.server.api_key_file
+    key = f' -H "Authorization: Bearer $(cat {quote(str(deployment.path(key_file)))})"' if key_file else ""
+    data = quote(dumps(body, ensure_ascii=False))
+    return f"curl -s {api_of(deployment).base}/v1/completions{key} -H 'Content-Type: application/json' -d {data}"
 
 
 def _preflight(deployment: Deployment) -> None:
