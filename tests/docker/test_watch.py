@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from benchmarks.replay.make_log import Start, make_log
-from tests.docker.harness import EMBEDDED, ROOT, Box, Done
+from benchmarks.replay.deployment import playing
+from benchmarks.replay.make_log import Start
+from tests.docker.harness import ROOT, Box, Done
 from tests.docker.test_failures import kill_worker, processes, start
 
 SPEED = 100
@@ -25,21 +25,8 @@ def played(box: Callable[..., Box]) -> Callable[..., Box]:
     """Makes deployments whose `vllm` plays a generated start: see benchmarks/replay/vllm for the settings."""
 
     def make(kind: Start, *, limits: dict[str, Any] | None = None, **settings: str) -> Box:
-        from kit.config import load
-        from kit.image import reference
-
-        env = {"PATH": "/replay:/usr/bin:/bin", "KIT_REPLAY_LOG": "/case/start.log", "KIT_REPLAY_SPEED": str(SPEED)}
-        env |= {f"KIT_REPLAY_{name.upper()}": value for name, value in settings.items()}
-        made = box(engine={"existing": reference(load(EMBEDDED)), "env": env, "vllm": "0.32.0"}, limits=limits or {})
-        values = yaml.safe_load(made.file.read_text())
-        values["mounts"] = [
-            {"source": str(ROOT / "benchmarks" / "replay"), "target": "/replay"},
-            {"source": str(made.folder), "target": "/case"},
-        ]
-        made.file.write_text(yaml.safe_dump(values))
-        made.folder.chmod(0o755)
-        log = "".join(f"{at:.3f}\t{text}\n" for at, text in make_log(kind))
-        (made.folder / "start.log").write_text(log)
+        made = box(limits=limits or {})
+        playing(made.file, kind, SPEED, **settings)
         return made
 
     return make
