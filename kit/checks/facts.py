@@ -152,6 +152,26 @@ class Facts:
             return None, error.message
 
     @cached_property
+    def image_labels(self) -> dict[str, str]:
+        """The labels of the deployment's image; none where the engine does not have it."""
+        from kit.serve.container import docker_errors
+
+        if self.image_or_why[0] is None:
+            return {}
+        with contextlib.closing(self.engine.client(timeout=20)) as client, docker_errors("reading the image's labels"):
+            return dict(client.images.get(self.image_or_why[0]).labels or {})
+
+    @cached_property
+    def capabilities(self) -> tuple[tuple[int, int], ...]:
+        """The compute capabilities of the cards here, or of the kind that gpus.name says; empty where unknown."""
+        from kit.gpu.known import known_gpu
+
+        seen = {gpu.compute_capability for gpu in self.gpus.gpus if gpu.compute_capability}
+        if not seen and (known := known_gpu(self.deployment.kit.gpus.name)):
+            seen = {known.capability}
+        return tuple(sorted(seen))
+
+    @cached_property
     def image_cuda(self) -> str | None:
         """The CUDA version that the image is built for, from the lock of its recipe; None when that is not known."""
         from kit.host.lock import cuda_of

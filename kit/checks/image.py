@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from kit.checks.base import Answer, Check
+from kit.checks.base import Answer, Check, GpuCheck
 from kit.config import Deployment
+from kit.image.gpu_code import CORE, from_label, support
+from kit.image.recipe import CODE_LABEL
 
 
 class Present(Check):
@@ -24,3 +26,41 @@ class Present(Check):
         if existing:
             return self.bad(why, existing, f"docker load -i FILE, or mend engine.existing ({existing})", "fail")
         return self.bad(why, "an image", build_hint(deployment))
+
+
+class GpuCode(GpuCheck):
+    """vLLM's and torch's own modules must hold machine code for the cards, or PTX that the driver can compile for them:
+    otherwise the load ends with "no kernel image is available". Modules made for other cards alone are named; vLLM has
+    substitutes for what they do. The image's label says what each module holds, as read from the wheels."""
+
+    id = "image.gpu-code"
+    title = "the image has code for these GPUs"
+    requires = ("image.present",)
+
+    def check(self, image_labels: dict[str, str], capabilities: tuple[tuple[int, int], ...]) -> Answer:
+        label = image_labels.get(CODE_LABEL)
+        if label is None:
+            return self.skip("the image is not there, or not one that tells")
+        if not capabilities:
+            return self.skip("no card here, and gpus.name is none whose compute capability is known")
+        try:
+            modules = from_label(label)
+        except ValueError as error:
+            return self.unknown(f"label {CODE_LABEL} cannot be read ({error})", "kit image build --again")
+        for card in capabilities:
+            name = "{}.{}".format(*card)
+            ways = {module: support(codes, card) for module, codes in sorted(modules.items())}
+            lacking = [module for module, way in ways.items() if way == "none" and CORE.match(module)]
+            if lacking:
+                held = "; ".join(f"{module}: {', '.join(map(str, sorted(modules[module])))}" for module in lacking)
+                return self.bad(
+                    f"no code for compute capability {name} in {held}",
+                    f"sm_{card[0]}{card[1]}, or PTX of it or before",
+                    "a release of vLLM built for this card: engine.vllm in kit.yaml, kit image build",
+                )
+        parts = [f"compute capability {', '.join('{}.{}'.format(*card) for card in capabilities)}"]
+        if slow := [module for module, way in ways.items() if way == "jit"]:
+            parts.append(f"compiled by the driver at first use: {', '.join(slow)}")
+        if without := [module for module, way in ways.items() if way == "none"]:
+            parts.append(f"for other cards only: {', '.join(without)}")
+        return self.good("; ".join(parts))

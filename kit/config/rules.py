@@ -57,6 +57,12 @@ def _models(kit: Kit) -> Iterator[tuple[KeyPath, str]]:
         yield ("speculative", "drafter"), "needs one of `path` and `reference`, and not both"
     elif drafter.reference and not kit.model.reference:
         yield ("speculative", "drafter", "reference"), "a reference drafter fits only a reference model"
+    if kit.speculative.method == "eagle3" and kit.parallel.pipeline > 1:
+        yield (
+            ("parallel", "pipeline"),
+            f"{kit.parallel.pipeline} with EAGLE-3: the drafter's auxiliary states of all but the last rank are lost; "
+            "set it to 1 and raise parallel.tensor",
+        )
     size = kit.speculative.tensor_parallel
     if size not in (None, 1, kit.parallel.tensor):
         yield ("speculative", "tensor_parallel"), f"must be 1 or parallel.tensor ({kit.parallel.tensor})"

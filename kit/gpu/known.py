@@ -15,6 +15,7 @@ class KnownGpu:
     id: str
     text: str
     name_prefix: str
+    capability: tuple[int, int]
     memory_mib: int
     driver_min: str
     driver_seen: str
@@ -28,7 +29,7 @@ class KnownGpu:
 def known_gpus() -> tuple[KnownGpu, ...]:
     """Every entry of the file."""
     entries = tomllib.loads(Path(__file__).with_name("known_gpus.toml").read_text())["gpu"]
-    return tuple(KnownGpu(**entry) for entry in entries)
+    return tuple(KnownGpu(**{**entry, "capability": tuple(entry["capability"])}) for entry in entries)
 
 
 def known_gpu(name: str | None) -> KnownGpu | None:

@@ -14,9 +14,10 @@ from typing import Any
 from kit import files, proc
 from kit.engine import Engine
 from kit.home import kit_home
+from kit.image import gpu_code
 from kit.image.base import base_tar
 from kit.image.progress import BuildProgress, Say, explain, silent
-from kit.image.recipe import INPUT_LABEL, PLATFORM, Recipe
+from kit.image.recipe import CODE_LABEL, INPUT_LABEL, PLATFORM, Recipe
 from kit.lock.archive import debian
 from kit.store.fetch import fetch_debs, fetch_wheels, wheel_item
 from kit.store.store import Store, link_or_copy, need_space
@@ -97,6 +98,10 @@ def buildx(
     command = engine.cli("buildx", "build", "--progress=plain", "--network=none", "--provenance=false", "--sbom=false")
     command += [f"--platform={PLATFORM}", f"--build-arg=SOURCE_DATE_EPOCH={recipe.epoch}"]
     command += [f"--label={INPUT_LABEL}={recipe.digest}", f"--build-context=wheels={folder / 'wheels'}"]
+    if recipe.gpu:
+        say("image: reading for which GPUs the modules have code")
+        modules = gpu_code.of_wheels((w.file, folder / "wheels" / w.file) for w in recipe.wheels)
+        command += [f"--label={CODE_LABEL}={gpu_code.to_label(modules)}"]
     command += ["--no-cache"] if no_cache else []
     command += [f"--output={to}", str(folder / "context")]
     progress = BuildProgress(say, detail)

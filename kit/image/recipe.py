@@ -17,6 +17,7 @@ from kit.lock.wheels import Wheel
 
 INPUT_LABEL = "kit.input"
 PATCHES_LABEL = "kit.patches"
+CODE_LABEL = "kit.gpu-code"
 VLLM_LABEL = "kit.vllm"
 REPOSITORY = "vllm-kit"
 PLATFORM = "linux/amd64"
@@ -54,7 +55,8 @@ class Recipe:
 
     `files` is the build context without the base and the wheels: path -> content (executable where
     in `executables`). `labels` go into the image. `digest` is over every input; `reference` is the
-    image's name, which holds it, so that a change of any input is another name.
+    image's name, which holds it, so that a change of any input is another name. Of an image for GPUs
+    the build adds a label, CODE_LABEL, with what the wheels' modules hold (`kit.image.gpu_code`).
     """
 
     name: str
@@ -67,6 +69,7 @@ class Recipe:
     files: Mapping[str, bytes]
     labels: Mapping[str, str]
     executables: frozenset[str] = field(default=frozenset({"inside/entrypoint"}))
+    gpu: bool = False
 
     @property
     def digest(self) -> str:
@@ -80,6 +83,7 @@ class Recipe:
                 "files": {name: _sha256(content) for name, content in sorted(self.files.items())},
                 "labels": dict(sorted(self.labels.items())),
             }
+            | ({"gpu": True} if self.gpu else {})
         )
 
     @property
@@ -147,6 +151,7 @@ def recipe(
         epoch=seconds(spec.versions[version].created),
         files=files,
         labels=labels(name, version, spec, patches),
+        gpu=spec.gpu,
     )
 
 

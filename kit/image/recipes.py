@@ -48,6 +48,7 @@ class ImageSpec(_Model):
     base: str = Field(description="the base, a folder of images/")
     python: str = Field(description="CPython of the base", pattern=r"^3\.\d+$")
     glibc: int = Field(36, description="minor version of the base's glibc 2.x")
+    gpu: bool = Field(False, description="its modules must hold code for GPUs; the image's label says for which")
     rehearsal: bool = Field(False, description="for kit rehearse only: has the changes of images/rehearsal-patches too")
     env: dict[str, str] = Field({}, description="environment of every process in the image")
     versions: dict[str, VersionSpec] = Field(description="vLLM release -> how it is installed")

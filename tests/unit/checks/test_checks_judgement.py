@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kit.checks import config, docker, gpu, host, link
+from kit.checks import config, docker, gpu, host, image, link
+from kit.checks.facts import Facts
 from kit.config import Deployment, Kit
 from kit.errors import MissingError
 from kit.gpu.snapshot import Gpu, Holder, Memory, Snapshot
@@ -246,3 +247,30 @@ def test_the_api_key(tmp_path, mode, text, status):
 @pytest.mark.parametrize(("shm", "status"), [("64MiB", "warn"), ("16GiB", "pass")])
 def test_shared_memory(tmp_path, shm, status):
     assert config.SharedMemory().check(site(tmp_path, limits={"shm": shm})).status == status
+
+
+LABEL = '{"_C":["compute_80","sm_80","sm_120a"],"_flashmla_C":["sm_90a"],"_vllm_fa2_C":["compute_80","sm_80"]}'
+
+
+@pytest.mark.parametrize(
+    ("label", "capabilities", "status", "found"),
+    [
+        (LABEL, ((12, 0),), "pass", "compute capability 12.0; compiled by the driver at first use: _vllm_fa2_C; "
+         "for other cards only: _flashmla_C"),
+        (LABEL, ((7, 5),), "fail", "no code for compute capability 7.5 in _C: compute_80, sm_80, sm_120a"),
+        (LABEL, ((7, 5), (12, 0)), "fail", "no code for compute capability 7.5 in _C: compute_80, sm_80, sm_120a"),
+        (LABEL, (), "skip", "no card here, and gpus.name is none whose compute capability is known"),
+        (None, ((12, 0),), "skip", "the image is not there, or not one that tells"),
+        ('{"_C":["what"]}', ((12, 0),), "warn", "unknown: label kit.gpu-code cannot be read "
+         "('what' is not an architecture)"),
+    ],
+)  # fmt: skip
+def test_whether_the_image_has_code_for_the_cards(label, capabilities, status, found):
+    answer = image.GpuCode().check({} if label is None else {"kit.gpu-code": label}, capabilities)
+    assert (answer.status, answer.found) == (status, found)
+
+
+def test_without_a_card_the_kind_in_kit_yaml_counts(tmp_path):
+    facts = Facts(site(tmp_path, gpus={"count": 2, "name": "NVIDIA RTX PRO 6000 Blackwell"}))
+    facts.gpus = Snapshot(driver=None, gpus=())
+    assert facts.capabilities == ((12, 0),)

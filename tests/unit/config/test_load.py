@@ -79,6 +79,10 @@ def test_every_fault_at_once_with_place_and_nearest_key(tmp_path: Path) -> None:
         (GOOD.replace("cpu}", "cpu, args: [-tp, '2']}"), ["engine.args[0]: -tp is set by parallel.tensor"]),
         (GOOD.replace("cpu}", "cpu, env: {HF_TOKEN: x}}"), ["engine.env.HF_TOKEN: looks like a secret"]),
         (GOOD.replace("device: cpu", "device: cuda"), ["gpus.count: 0 GPUs for parallel.tensor"]),
+        (
+            GOOD + "speculative: {drafter: {reference: aux}}\nparallel: {pipeline: 2}\n",
+            ["parallel.pipeline: 2 with EAGLE-3"],
+        ),
         (GOOD + 'mounts: [{source: a, target: /model}]\n', ["mounts[0].target: /model is already taken"]),
         (GOOD.replace("tiny", '"a\\nb"'), ["model.served_name: must be text of one line"]),
         ("a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(f"a{i}: &b{i} [{','.join([f'*b{i-1}' if i else '*a'] * 9)}]\n"

@@ -18,6 +18,8 @@ if [[ -n "${KIT_IN_CONTAINER:-}" ]]; then
   # compiled kernels outlive the container, in a volume that belongs to this image
   export XDG_CACHE_HOME=/cache VLLM_CACHE_ROOT=/cache/vllm TRITON_CACHE_DIR=/cache/triton
   export TORCHINDUCTOR_CACHE_DIR=/cache/inductor FLASHINFER_WORKSPACE_BASE=/cache
+  # what the driver compiles from PTX, such as FlashAttention 2 on cards newer than it, would else be compiled anew each time
+  export CUDA_CACHE_PATH=/cache/cuda CUDA_CACHE_MAXSIZE=4294967296
 else
   model=/models/Llama-3.1-8B-Instruct
   host=127.0.0.1
