@@ -52,32 +52,14 @@ def run(
     time-out (`timeout`, seconds); on Ctrl-C the whole process group is ended first.
     """
     argv = tuple(str(a) for a in args)
-    try:
-        with subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=_env(env),
-            cwd=cwd,
-            start_new_session=True,
-        ) as child:
-            try:
-                out, err = child.communicate(stdin, timeout)
-            except subprocess.TimeoutExpired:
-                end_group(child)
-                raise ProcessFailed(
-                    f"{argv[0]} did not finish within {timeout:g} s", hint=hint, evidence=[" ".join(argv)]
-                ) from None
-            except BaseException:
-                end_group(child)
-                raise
-    except FileNotFoundError:
-        raise MissingError(f"the program {argv[0]!r} is not installed", hint=hint) from None
-    except PermissionError:
-        raise MissingError(f"the program {argv[0]!r} may not be run by this user", hint=hint) from None
+    feed = subprocess.PIPE if stdin is not None else subprocess.DEVNULL
+    with _group(argv, env=env, cwd=cwd, hint=hint, stdin=feed, stderr=subprocess.PIPE) as child:
+        try:
+            out, err = child.communicate(stdin, timeout)
+        except subprocess.TimeoutExpired:
+            raise ProcessFailed(
+                f"{argv[0]} did not finish within {timeout:g} s", hint=hint, evidence=[" ".join(argv)]
+            ) from None
     done = Done(argv, child.returncode, out, err)
     if check and done.code != 0:
         raise failed(done, hint)
@@ -99,33 +81,13 @@ def stream(
     """
     argv = tuple(str(a) for a in args)
     tail: list[str] = []
-    try:
-        with subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=_env(env),
-            cwd=cwd,
-            start_new_session=True,
-        ) as child:
-            try:
-                assert child.stdout is not None
-                for line in child.stdout:
-                    line = line.rstrip("\r\n")
-                    tail.append(line)
-                    del tail[:-200]
-                    on_line(line)
-                child.wait()
-            except BaseException:
-                end_group(child)
-                raise
-    except FileNotFoundError:
-        raise MissingError(f"the program {argv[0]!r} is not installed", hint=hint) from None
-    except PermissionError:
-        raise MissingError(f"the program {argv[0]!r} may not be run by this user", hint=hint) from None
+    with _group(argv, env=env, cwd=cwd, hint=hint, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            tail.append(line.rstrip("\r\n"))
+            del tail[:-200]
+            on_line(tail[-1])
+        child.wait()
     done = Done(argv, child.returncode, "\n".join(tail), "")
     if check and done.code != 0:
         raise failed(done, hint)
@@ -149,8 +111,51 @@ def daemon(args: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | No
                 cwd="/",
                 start_new_session=True,
             ).pid
-    except (FileNotFoundError, PermissionError) as error:
-        raise MissingError(f"cannot start {argv[0]!r}: {error.strerror}") from None
+    except OSError as error:
+        raise _no_start(argv[0], error, None) from None
+
+
+@contextlib.contextmanager
+def _group(
+    argv: tuple[str, ...],
+    *,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    hint: str | None,
+    stdin: int,
+    stderr: int,
+) -> Iterator[subprocess.Popen[str]]:
+    """A process that speaks text, as the head of a group of its own; when the body raises, the group is ended."""
+    try:
+        child = subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            env=_env(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _no_start(argv[0], error, hint) from None
+    with child:
+        try:
+            yield child
+        except BaseException:
+            end_group(child)
+            raise
+
+
+def _no_start(program: str, error: OSError, hint: str | None) -> MissingError:
+    if error.filename not in (None, program):  # the folder it was to run in, or the log it was to write
+        return MissingError(f"cannot start {program!r} with {error.filename}: {error.strerror}", hint=hint)
+    if isinstance(error, FileNotFoundError):
+        return MissingError(f"the program {program!r} is not installed", hint=hint)
+    if isinstance(error, PermissionError):
+        return MissingError(f"the program {program!r} may not be run by this user", hint=hint)
+    return MissingError(f"cannot start {program!r}: {error.strerror}", hint=hint)
 
 
 def lines(
@@ -163,14 +168,17 @@ def lines(
     is raised; ProcessFailed when the process ended badly.
     """
     argv = tuple(str(a) for a in args)
-    child = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=_env(env),
-        start_new_session=True,
-    )
+    try:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=_env(env),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _no_start(argv[0], error, None) from None
     assert child.stdout is not None
     tail: list[str] = []
     rest = b""

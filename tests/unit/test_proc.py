@@ -1,5 +1,6 @@
 """Processes: what they said, how they ended, and that Ctrl-C takes their children with them."""
 
+import os
 import subprocess
 import sys
 import time
@@ -25,6 +26,25 @@ def test_failure_quotes_the_end_of_what_was_said() -> None:
 def test_a_missing_program_is_missing() -> None:
     with pytest.raises(MissingError, match="not installed"):
         proc.run(["/no/such/program"])
+
+
+@pytest.mark.parametrize("start", [proc.run, lambda a, **k: proc.stream(a, print, **k)])
+def test_what_keeps_a_program_from_starting_is_said(start, tmp_path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text("no program at all\n")
+    if not os.access(tool, os.X_OK):
+        with pytest.raises(MissingError, match="may not be run by this user"):
+            start([tool])
+    tool.chmod(0o755)
+    with pytest.raises(MissingError, match=r"cannot start .*tool.*Exec format error"):
+        start([tool])
+    with pytest.raises(MissingError, match=r"cannot start 'true' with .*gone: No such file"):
+        start(["true"], cwd=tmp_path / "gone")
+
+
+def test_lines_of_a_program_that_is_missing() -> None:
+    with pytest.raises(MissingError, match="not installed"):
+        next(proc.lines(["/no/such/program"], silence=lambda: 1.0))
 
 
 def test_a_timeout_ends_the_whole_group() -> None:
