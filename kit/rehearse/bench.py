@@ -12,9 +12,9 @@ from kit.patches import catalog
 from kit.patches.check import wanted_files
 from kit.patches.plan import plan
 from kit.patches.source import fetch
-from kit.rehearse.prove import Bench, Stage, examined, failed, free_port, watcher_in, written
+from kit.rehearse.prove import Bench, Stage, cpu_recipe, examined, failed, free_port, watcher_in, written
 from kit.rehearse.scenarios import Scenario, Seen
-from kit.rehearse.twin import cpu_twin, recipe_for, with_files
+from kit.rehearse.twin import cpu_twin, with_files
 from kit.serve.down import down
 from kit.serve.start import start
 from kit.serve.watched import Died, Started
@@ -47,7 +47,7 @@ def in_container(deployment: Deployment, say: Callable[[str], None]) -> Stage:
 
     root = deployment.state / "proof"
     watcher = watcher_in(root)
-    recipe_name = recipe_for(deployment.kit.engine.vllm, catalog.rehearsal())
+    recipe_name = cpu_recipe(deployment.kit.engine.vllm)
     whole = written(root, cpu_twin(deployment.kit, "kimi-k2.5", recipe_name, port=free_port(), watcher=watcher))
     recipe = for_deployment(whole)
     engine = connect(say)

@@ -14,6 +14,7 @@ import yaml
 from kit import files
 from kit.config import Deployment, Kit, load
 from kit.errors import EngineFailed, UsageError
+from kit.image.recipes import read_image
 from kit.logs import diagnose_file
 from kit.patches import catalog
 from kit.patches.inside.apply import patched
@@ -24,7 +25,7 @@ from kit.rehearse import states
 from kit.rehearse.examine import examine
 from kit.rehearse.process import installed_site, overlay, served
 from kit.rehearse.scenarios import Scenario, Seen, files_of, red_and_green, shows
-from kit.rehearse.twin import cpu_twin
+from kit.rehearse.twin import cpu_twin, recipe_for
 from kit.serve.api import api_of
 
 
@@ -116,6 +117,18 @@ def written(folder: Path, values: dict[str, Any]) -> Deployment:
     """Write a kit.yaml into `folder` and load it."""
     files.write(folder / "kit.yaml", yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
     return load(folder / "kit.yaml", [])
+
+
+def cpu_recipe(vllm: str) -> str:
+    """The image recipe of the CPU twin of a release. Raises UsageError where it has none."""
+    name = recipe_for(vllm, catalog.rehearsal())
+    have = list(read_image(name).versions)
+    if vllm not in have:
+        raise UsageError(
+            f"vLLM {vllm} has no twin on the CPU: images/{name} has {', '.join(have)}",
+            hint=f"on a machine with a GPU: kit rehearse --gpu; else a release near it: --set engine.vllm={have[-1]}",
+        )
+    return name
 
 
 def watcher_in(folder: Path) -> Path:

@@ -11,11 +11,10 @@ from typing import Any
 
 from kit import files
 from kit.config import Deployment
-from kit.patches import catalog
 from kit.reference.store import target_name
 from kit.rehearse.examine import Examined, examine
-from kit.rehearse.prove import free_port, watcher_in, written
-from kit.rehearse.twin import cpu_twin, form_for, gpu_twin, recipe_for
+from kit.rehearse.prove import cpu_recipe, free_port, watcher_in, written
+from kit.rehearse.twin import cpu_twin, form_for, gpu_twin
 from kit.serve.api import api_of
 from kit.serve.down import down
 from kit.serve.start import start
@@ -45,7 +44,7 @@ def prepare(deployment: Deployment, form: str | None, *, tensor: int = 1, gpu: b
     folder = deployment.state / "rehearsal"
     if gpu:
         return written(folder, gpu_twin(deployment.kit, chosen, port=free_port()))
-    recipe = recipe_for(deployment.kit.engine.vllm, catalog.rehearsal())
+    recipe = cpu_recipe(deployment.kit.engine.vllm)
     return written(
         folder,
         cpu_twin(deployment.kit, chosen, recipe, port=free_port(), watcher=watcher_in(folder), tensor=tensor),

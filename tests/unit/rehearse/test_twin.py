@@ -11,6 +11,7 @@ import yaml
 from kit.config import Kit, load
 from kit.errors import UsageError
 from kit.patches import catalog
+from kit.rehearse.prove import cpu_recipe
 from kit.rehearse.twin import WATCHER, cpu_twin, form_for, gpu_twin, recipe_for, with_files
 
 TOP = Path(__file__).parents[3] / "kit.yaml"
@@ -111,3 +112,13 @@ def test_a_cpu_deployment_has_no_gpu_to_rehearse_on() -> None:
 )
 def test_the_image_of_the_twin(vllm: str, recipe: str) -> None:
     assert recipe_for(vllm, catalog.rehearsal()) == recipe
+
+
+@pytest.mark.parametrize(
+    ("vllm", "near"), [("0.33.0", "has 0.32.0"), ("0.20.2", "has 0.32.0"), ("0.17.0", "has 0.16.0, 0.17.1")]
+)
+def test_a_release_without_a_cpu_image_names_those_that_have_one(vllm: str, near: str) -> None:
+    with pytest.raises(UsageError, match=f"vLLM {vllm} has no twin on the CPU: .* {near}") as failed:
+        cpu_recipe(vllm)
+    assert failed.value.hint and failed.value.hint.endswith(f"--set engine.vllm={near.split()[-1]}")
+    assert cpu_recipe(near.split()[-1]) == recipe_for(vllm, catalog.rehearsal())
