@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import cached_property
+from http import HTTPStatus
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -21,7 +22,8 @@ from kit.bundle.releases import Releases
 from kit.bundle.switch import Say
 from kit.bundle.verify import HINT, Verified
 from kit.errors import IntegrityError, KitError, MissingError
-from kit.serve.container import docker_errors
+from kit.render.container import name_in
+from kit.serve.container import docker_errors, find, remove
 
 if TYPE_CHECKING:
     from kit.engine import Engine
@@ -112,6 +114,31 @@ class Machine:
 
     def stop(self, release: str) -> None:
         self._kit(release, "down")
+
+    def clear(self, release: str, name: str) -> None:
+        folder = self.releases.root.resolve() / "releases" / release  # as `kit` there sees it
+        container = name_in(name, folder / "deployment")
+        with closing(self.engine.client()) as client:
+            if (found := find(client, container)) is not None:
+                remove(found)
+            with docker_errors(f"removing the caches of {release}"):
+                for volume in client.volumes.list(filters={"name": f"{container}-cache-"}):
+                    volume.remove()
+
+    def remove_image(self, image: Image) -> bool:
+        from docker.errors import APIError
+
+        if not self.has_image(image):
+            return False
+        with closing(self.engine.client(timeout=600)) as client, docker_errors(f"removing image {image.reference}"):
+            try:
+                client.images.remove(image.reference)
+            except APIError as error:
+                if error.status_code != HTTPStatus.CONFLICT:
+                    raise
+                self.say(f"image {image.reference} stays: a container uses it")
+                return False
+        return True
 
     def _kit(self, release: str, *verb: str) -> int:
         """Run the kit of a release; what it prints is talk here. Returns its exit code."""

@@ -21,6 +21,7 @@ from kit.bundle.manifest import Manifest
 from kit.bundle.parts import Piece
 from kit.errors import IntegrityError, KitError, MissingError
 
+_ASIDE = ".removed"
 NOT_KEPT = ("image/", "kit/", "sources/")  # what is needed once, to install
 
 
@@ -48,6 +49,23 @@ class Releases:
     def staging(self, release: str) -> Path:
         """Where a release is put together; it becomes `folder` by one rename."""
         return self.root / "releases" / f".{release}.part"
+
+    def aside(self, release: str) -> Path:
+        """Where a release waits for its end once it is being removed."""
+        return self.root / "releases" / f".{release}{_ASIDE}"
+
+    def is_put_aside(self, release: str) -> bool:
+        return not self.is_installed(release) and self.aside(release).is_dir()
+
+    def put_aside(self, release: str) -> None:
+        """Make a release none, in one step. Raises OSError."""
+        shutil.rmtree(self.aside(release), ignore_errors=True)
+        self.folder(release).rename(self.aside(release))
+
+    def put_aside_before(self) -> list[str]:
+        """The releases whose removal was begun and not ended."""
+        found = (self.root / "releases").glob(f".*{_ASIDE}")
+        return sorted(p.name.removeprefix(".").removesuffix(_ASIDE) for p in found)
 
     @property
     def current(self) -> str | None:

@@ -48,6 +48,14 @@ class Box(Protocol):
         """Stop the service of a release, if it runs."""
         ...
 
+    def clear(self, release: str, name: str) -> None:
+        """Remove the stopped container and the cache volumes of a release of deployment `name`."""
+        ...
+
+    def remove_image(self, image: Image) -> bool:
+        """Remove this very image from the engine; false where it has none or a container still needs it."""
+        ...
+
 
 def switch(releases: Releases, box: Box, target: str, say: Say, *, remember: bool) -> None:
     """Stop what runs, start `target`, and make it current once it passed; else start again what ran.

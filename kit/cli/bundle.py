@@ -228,6 +228,42 @@ def rollback(
         out.data("\n".join(map(out.clean, acceptance.lines(report))))
 
 
+@app.command()
+def remove(
+    chosen: Annotated[
+        list[str], typer.Argument(metavar="RELEASE...", help="Releases, as kit bundle list names them.")
+    ] = [],  # noqa: B006
+    folder: In = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", min=1, help="All but this many, the oldest first.", show_default=False)
+    ] = None,
+    keep_images: Annotated[bool, typer.Option("--keep-images", help="Leave the images in the engine.")] = False,
+    json: Json = False,
+) -> None:
+    """Remove old releases: files, logs, caches, and images that no release here needs. The current one and the one
+    that a rollback returns to stay."""
+    from kit import files
+    from kit.bundle import remove as removing
+    from kit.bundle.box import Machine
+    from kit.errors import UsageError
+
+    if bool(chosen) == (keep is not None):
+        raise UsageError("name the releases, or say how many to keep", hint="kit bundle list; --keep 3")
+    releases = _releases(folder)
+    with files.locked(releases.lock, what=f"an installation in {releases.root}"):
+        wanted = chosen if keep is None else removing.outdated(releases, keep)
+        box = Machine(releases, out.say, byte_progress)
+        done = removing.remove(releases, box, wanted, out.say, images=not keep_images)
+    if json:
+        out.as_json({"schema": "kit.bundle-remove/1", "removed": list(done.releases), "images": list(done.images)})
+        return
+    for what, gone in (("release", done.releases), ("image", done.images)):
+        for name in gone:
+            out.data(f"removed {what} {name}")
+    if not done.releases:
+        out.say("nothing to remove")
+
+
 def _releases(folder: Path | None) -> Releases:
     from kit.bundle.releases import Releases
     from kit.errors import MissingError, UsageError

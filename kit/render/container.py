@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from kit.config import Deployment
@@ -66,7 +67,12 @@ class ContainerSpec:
 
 def container_name(deployment: Deployment) -> str:
     """Unique on this machine: two checkouts may hold deployments of one name."""
-    return f"kit-{deployment.name}-{_short(str(deployment.folder))}"
+    return name_in(deployment.name, deployment.folder)
+
+
+def name_in(name: str, folder: Path) -> str:
+    """`container_name` of the deployment `name` whose kit.yaml lies in `folder`."""
+    return f"kit-{name}-{_short(str(folder))}"
 
 
 def container_spec(deployment: Deployment, image: str) -> ContainerSpec:

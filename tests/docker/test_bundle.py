@@ -186,6 +186,13 @@ def test_an_operator_without_network(handed: Handed, bare: Bare, tmp_path: Path,
     assert f"{second.stem} -> {first.name}" in done.out
     assert bare.run(kit, "bundle", "list", "--json").json["current"] == first.name
     assert bare.run(kit, "smoke").code == 0
+
+    # the other one is removed, but not the image, which this one has too
+    assert bare.run(kit, "bundle", "remove", first.name).code == 2
+    done = bare.run(kit, "bundle", "remove", second.stem)
+    assert (done.code, done.out) == (0, f"removed release {second.stem}\n"), done.err
+    assert [row["release"] for row in bare.run(kit, "bundle", "list", "--json").json["releases"]] == [first.name]
+    assert bare.run(kit, "smoke").code == 0
     assert bare.run(kit, "down").code == 0
     assert bare.containers == []
 

@@ -101,6 +101,24 @@ def test_rollback_without_a_release(tmp_path, capsys):
     assert code == 5 and "release x is not installed here" in err
 
 
+def test_remove(tmp_path, image, capsys):
+    releases = Releases(tmp_path)
+    for name in ("a-1", "b-2"):
+        release(tmp_path, name, image)
+        releases.make_current(name, remember=True)
+    for wrong in ([], ["a-1", "--keep", "1"], ["--keep", "0"]):
+        assert kit(capsys, "remove", "--in", tmp_path, *wrong)[0] == 2
+    code, _, err = kit(capsys, "remove", "--in", tmp_path, "a-1")
+    assert code == 2 and "a rollback returns to" in err and "kit bundle list" in err
+    code, _, err = kit(capsys, "remove", "--in", tmp_path, "c-3")
+    assert code == 5 and "c-3 is not installed here" in err
+    code, out, err = kit(capsys, "remove", "--in", tmp_path, "--keep", "1")
+    assert (code, out) == (0, "") and "nothing to remove" in err
+    code, out, _ = kit(capsys, "remove", "--in", tmp_path, "--keep", "1", "--json")
+    assert json.loads(out) == {"schema": "kit.bundle-remove/1", "removed": [], "images": []}
+    assert releases.installed() == ["a-1", "b-2"]
+
+
 def test_the_acceptance_report(tmp_path, image):
     found = read_manifest(bundle_json(image, "embedded-0.32.0-0123456789ab"))
     here = Qualification(SMOKE | {"acceptance_rate": 0.75}, {"ready_s": 61.5}, DOCTOR)

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,8 +17,9 @@ import pytest
 from kit import files
 from kit.bundle import install as installing
 from kit.bundle import keys
+from kit.bundle import remove as removing
 from kit.bundle.manifest import Image
-from kit.bundle.releases import Releases
+from kit.bundle.releases import Pending, Releases
 from kit.bundle.stored import open_bundle
 from kit.bundle.switch import rollback, switch
 from kit.bundle.verify import Verified, verify
@@ -91,11 +92,28 @@ class Box:
         if self.service == release:
             (self.folder / "service").unlink()
 
+    def clear(self, release: str, name: str) -> None:
+        self.done.append(f"clear {release} of {name}")
+
+    def remove_image(self, image: Image) -> bool:
+        if not self.has_image(image):
+            return False
+        (self.folder / image.reference.replace("/", "_")).unlink()
+        return True
+
 
 @pytest.fixture
 def box(tmp_path: Path) -> Box:
     (tmp_path / "machine").mkdir()
     return Box(tmp_path / "machine", Releases(tmp_path / "opt"))
+
+
+@pytest.fixture
+def old(pack, key_files, small_image) -> Verified:
+    """The bundle of a third release, which has an image of its own."""
+    image = replace(small_image, reference="kit/embedded:old")
+    path = pack("old", files={"deployment/kit.yaml": b"old\n", "rendered/launch.sh": b"#!/bin/sh\n"}, image=image)
+    return verify(open_bundle(path), keys.load_trusted(key_files / "kit.pub"), now=NOW)
 
 
 @pytest.fixture
@@ -259,6 +277,46 @@ def test_two_at_once(box, two):
         put(two[0], box)
 
 
+def test_removal_of_what_is_not_needed(box, old, two):
+    o, a, b = put(old, box), put(two[0], box), put(two[1], box)
+    for release, why in ((b, "current release"), (a, "rollback returns to")):
+        with pytest.raises(UsageError, match=why):
+            removing.remove(box.releases, box, [o, release], quiet)
+    with pytest.raises(MissingError, match="is not installed here"):
+        removing.remove(box.releases, box, [o, "another"], quiet)
+    assert box.releases.installed() == [o, a, b]  # all or none
+    done = removing.remove(box.releases, box, [o], quiet)
+    assert done == removing.Removed((o,), ("kit/embedded:old",))
+    assert f"clear {o} of embedded" in box.done
+    assert box.releases.installed() == [a, b] and not box.has_image(old.manifest.image)
+    settled(box, b)
+    put(old, box)  # from its bundle again
+    settled(box, o)
+    done = removing.remove(box.releases, box, [a], quiet)  # its image is also b's
+    assert done == removing.Removed((a,), ()) and box.has_image(two[0].manifest.image)
+    assert rollback(box.releases, box, None, quiet) == (o, b)
+
+
+def test_removal_may_leave_the_image_and_stops_at_a_service_that_runs(box, old, two):
+    o, a, b = put(old, box), put(two[0], box), put(two[1], box)
+    (box.folder / "service").write_text(o)  # a person started it
+    with pytest.raises(UsageError, match="its service runs"):
+        removing.remove(box.releases, box, [o], quiet)
+    (box.folder / "service").write_text(b)
+    assert removing.remove(box.releases, box, [o], quiet, images=False) == removing.Removed((o,), ())
+    assert box.has_image(old.manifest.image)
+    settled(box, b)
+    assert box.releases.installed() == [a, b]
+
+
+def test_the_oldest_go_until_so_many_are_left(box, old, two):
+    o, a, b = put(old, box), put(two[0], box), put(two[1], box)
+    assert [removing.outdated(box.releases, keep) for keep in (1, 2, 3, 9)] == [[o], [o], [], []]
+    assert box.releases.installed() == [o, a, b]
+    box.releases.begin(Pending(o, True))
+    assert removing.outdated(box.releases, 1) == []
+
+
 # What follows kills a process at every kind of moment: a child counts the system's audit events
 # (opening, renaming, deleting ...) and ends itself by SIGKILL at the one it was told.
 
@@ -345,6 +403,29 @@ def test_kill_at_every_moment_of_a_rollback(box, two, tmp_path):
         settled(box, a)
 
     assert every_moment(lambda: rollback(box.releases, box, None, quiet), reset, check) > 20
+
+
+def test_kill_at_every_moment_of_a_removal(box, old, two, tmp_path):
+    o, a, b = put(old, box), put(two[0], box), put(two[1], box)
+    saved = tmp_path.with_name(f"{tmp_path.name}-saved")
+    shutil.copytree(tmp_path, saved, symlinks=True)
+
+    def reset() -> None:
+        for name in ("machine", "opt"):
+            shutil.rmtree(tmp_path / name)
+            shutil.copytree(saved / name, tmp_path / name, symlinks=True)
+
+    def check(moment: int) -> None:
+        if o in box.releases.installed():
+            box.releases.check(o)
+            assert box.has_image(old.manifest.image)
+        removing.remove(box.releases, box, [o] if moment % 2 and o in box.releases.installed() else [], quiet)
+        if o in box.releases.installed():
+            assert removing.remove(box.releases, box, [o], quiet).images == ("kit/embedded:old",)
+        settled(box, b)
+        assert box.releases.installed() == [a, b] and not box.has_image(old.manifest.image)
+
+    assert every_moment(lambda: removing.remove(box.releases, box, [o], quiet), reset, check) > 10
 
 
 @pytest.mark.parametrize("form", ["folder", "file"])
