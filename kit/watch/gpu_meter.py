@@ -29,13 +29,18 @@ def main() -> None:
         sys.exit(0)
 
 
-def _read(pynvml: object, index: int, handle: object) -> dict[str, float | int | None]:
+def _read(pynvml: object, index: int, handle: object) -> dict[str, object]:
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle)  # type: ignore[attr-defined]
     try:
         busy = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu  # type: ignore[attr-defined]
     except pynvml.NVMLError:  # type: ignore[attr-defined]
         busy = None  # a card cut into MIG slices does not tell
-    return {"index": index, "used_mib": memory.used // MIB, "total_mib": memory.total // MIB, "busy": busy}
+    try:
+        pids = [p.pid for p in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]  # type: ignore[attr-defined]
+    except pynvml.NVMLError:  # type: ignore[attr-defined]
+        pids = None
+    sizes = {"used_mib": memory.used // MIB, "total_mib": memory.total // MIB}
+    return {"index": index, **sizes, "busy": busy, "pids": pids}
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.watch.model import Snapshot
+from kit.gpu.findings import numbers
+from kit.watch.model import Process, Snapshot
 from kit.watch.patterns import Stage, patterns
-from kit.watch.resources import Usage
+from kit.watch.resources import CardUse, Usage
 from kit.watch.words import duration, rate
 
 HOME = Path(__file__).with_name("signs.toml")
@@ -20,6 +21,7 @@ COLLECTIVE = ("nccl", "load", "draft-load", "profile", "warmup", "capture")
 SIGN_AFTER_S = 60.0  # how long a sign must have held before it counts
 READING = 1 << 20  # bytes a second that show that a disk is being read
 GROWING_MIB = 64
+SPINNING, RESTING = 95, 5  # use of a card, per cent
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,15 @@ class Sign:
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """`verdict` is "ok", "slow" (moving, below what is normal), "suspect" (signs of a standstill) or "hung" (its
-    limit is over); `sign` says why, `quiet_s` how long nothing moved and `limit_s` how long that may last."""
+    limit is over); `sign` says why, `quiet_s` how long nothing moved and `limit_s` how long that may last. `who`: the
+    process that keeps the others waiting, where one is known to."""
 
     verdict: str
     sign: Sign | None
     text: str
     quiet_s: float
     limit_s: float
+    who: Process | None = None
 
 
 @functools.cache
@@ -74,10 +78,10 @@ def judge(
     moving = _moving(now, recent)
     if moving is not None:
         return Judgement("slow", signs()["slow-disk"], moving, quiet, allowed)
-    sign, text = _sign(now, recent, quiet)
+    sign, text, who = _sign(now, recent, quiet)
     telling = sign.id != "silent" or quiet > allowed / 3
     verdict = "hung" if quiet >= allowed else "suspect" if telling else "ok"
-    return Judgement(verdict, sign, text, quiet, allowed)
+    return Judgement(verdict, sign, text, quiet, allowed, who)
 
 
 def _moving(now: Snapshot, recent: Usage | None) -> str | None:
@@ -91,23 +95,54 @@ def _moving(now: Snapshot, recent: Usage | None) -> str | None:
     return None
 
 
-def _sign(now: Snapshot, recent: Usage | None, quiet: float) -> tuple[Sign, str]:
+def _sign(now: Snapshot, recent: Usage | None, quiet: float) -> tuple[Sign, str, Process | None]:
     enough = recent is not None and recent.seconds >= SIGN_AFTER_S * 0.8
     behind = _behind(now)
-    name = "silent"
-    if recent and enough and now.stage in COLLECTIVE and (recent.gpu_busy or 0) >= 95 and not recent.gpu_growth_mib:
+    name, who, ranks, cards, rest = "silent", None, ", ".join(map(_name, behind)), "", ""
+    if recent and enough and (held := _held(now, recent)):
+        name, who, ranks = "held", held[0], ", ".join(map(_name, held))
+    elif recent and enough and now.stage in COLLECTIVE and _spins(recent):
         name = "gpu-spin"
+    elif recent and enough and (apart := _apart(recent)):
+        name, (waiting, resting) = "rank-away", apart
+        away = [p for p in now.processes if any(p.pid in card.pids for card in resting)]
+        who, ranks = away[0] if away else None, ", ".join(map(_name, away)) or "whoever computes there"
+        cards, rest = (numbers([card.index for card in group]) for group in (waiting, resting))
     elif now.stage == "nccl":
         name = "nccl-wait"
     elif behind:
-        name = "rank-behind"
+        name, who = "rank-behind", behind[0]
     elif now.broadcasts >= 2 and now.stage not in COMPILES:
         name = "broadcast"
     elif recent and enough and _asleep(recent):
         name = "asleep"
     sign = signs()[name]
     stage = patterns().stages[now.stage].title
-    return sign, sign.text.format(stage=stage, quiet=duration(quiet), rate="", ranks=behind)
+    text = sign.text.format(stage=stage, quiet=duration(quiet), rate="", ranks=ranks, cards=cards, rest=rest)
+    return sign, text, who
+
+
+def _held(now: Snapshot, recent: Usage) -> list[Process]:
+    """The engine's processes that were stopped, or in the kernel, all the while."""
+    pids = {p.inner for p in recent.held}
+    return [p for p in now.processes if p.pid in pids]
+
+
+def _spins(recent: Usage) -> bool:
+    return (recent.gpu_busy or 0) >= SPINNING and not recent.gpu_growth_mib
+
+
+def _apart(recent: Usage) -> tuple[list[CardUse], list[CardUse]] | None:
+    """The cards that wait at full use and those that did nothing meanwhile; None unless each card is one of these."""
+    waiting = [card for card in recent.cards if card.least >= SPINNING]
+    resting = [card for card in recent.cards if card.most <= RESTING]
+    whole = len(waiting) + len(resting) == len(recent.cards)
+    return (waiting, resting) if waiting and resting and whole and not recent.gpu_growth_mib else None
+
+
+def _name(process: Process) -> str:
+    where = f"rank {process.rank}" if process.rank is not None else process.role.replace("_", " ")
+    return f"{where} (pid {process.pid})"
 
 
 def _asleep(recent: Usage) -> bool:
@@ -119,14 +154,12 @@ def _asleep(recent: Usage) -> bool:
     )
 
 
-def _behind(now: Snapshot) -> str:
-    """The workers that are in an earlier stage than most others, as text; empty when that says nothing: later
-    than the weights only rank 0 says how it goes on."""
+def _behind(now: Snapshot) -> list[Process]:
+    """The workers that are in an earlier stage than most others; empty when that says nothing: later than the weights
+    only rank 0 says how it goes on."""
     order = {name: stage.order for name, stage in patterns().stages.items()}
     workers = [p for p in now.processes if p.role == "worker"]
     if len(workers) < 2 or now.stage not in ("nccl", "load"):
-        return ""
+        return []
     late = [p for p in workers if order[p.stage] < order[now.stage]]
-    if not late or len(late) * 2 > len(workers):
-        return ""
-    return "rank " + ", ".join(str(p.rank if p.rank is not None else f"of pid {p.pid}") for p in late)
+    return late if len(late) * 2 <= len(workers) else []

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kit import proc
 from kit.errors import KitError
@@ -24,12 +25,14 @@ _SECTOR = 512
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One card: memory in MiB, `busy` per cent of the last moment (None: the card does not tell)."""
+    """One card: memory in MiB, `busy` per cent of the last moment and `pids` (of this machine) of the processes that
+    compute on it (None: the card does not tell)."""
 
     index: int
     used_mib: int
     total_mib: int
     busy: int | None
+    pids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +50,32 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class CardUse:
+    """The least and the most use of a card, per cent, over a span; `pids` are the engine's processes on it, by their
+    number in the container."""
+
+    index: int
+    least: int
+    most: int
+    pids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Rates over a span of samples: disk bytes and CPU seconds a second, growth of GPU memory (MiB), and the
-    lowest use among the cards. None where it cannot be seen. `seconds` is the span's real length."""
+    lowest use among the engine's cards. None where it cannot be seen. `seconds` is the span's real length.
+
+    `cards`: the use of each of the engine's cards (of all, where the driver does not say whose they are).
+    `held`: the processes that were stopped, or in the kernel, in every sample of the span.
+    """
 
     seconds: float
     read_rate: float | None
     cpu_rate: float | None
     gpu_growth_mib: int | None
     gpu_busy: int | None
+    cards: tuple[CardUse, ...] = ()
+    held: tuple[ProcessSample, ...] = ()
 
 
 class Resources:
@@ -116,15 +136,38 @@ def usage(samples: Sequence[Sample] | deque[Sample], seconds: float) -> Usage | 
     comparable = first.read_bytes is not None and last.read_bytes is not None
     read = (last.read_bytes or 0) - (first.read_bytes or 0) if first.whole_machine == last.whole_machine else None
     used = [sum(g.used_mib for g in s.gpus) for s in (first, last) if s.gpus]
-    busy = [g.busy for s in window for g in s.gpus if g.busy is not None]
+    cards = _cards(window)
     cpu = last.cpu_s - first.cpu_s if first.cpu_s is not None and last.cpu_s is not None else None
     return Usage(
         seconds=span,
         read_rate=max(0, read) / span if comparable and read is not None else None,
         cpu_rate=max(0.0, cpu) / span if cpu is not None else None,
         gpu_growth_mib=used[1] - used[0] if len(used) == 2 else None,
-        gpu_busy=min(busy) if busy else None,
+        gpu_busy=min(card.least for card in cards) if cards else None,
+        cards=cards,
+        held=_held(window),
     )
+
+
+def _cards(window: Sequence[Sample]) -> tuple[CardUse, ...]:
+    """The use of the engine's cards; of all cards where none is known to be the engine's."""
+    inner = {p.pid: p.inner for p in window[-1].processes or ()}
+    on = {g.index: tuple(inner[pid] for pid in g.pids or () if pid in inner) for g in window[-1].gpus}
+    found = []
+    for index, pids in on.items():
+        busy = [g.busy for s in window for g in s.gpus if g.index == index and g.busy is not None]
+        if busy and (pids or not any(on.values())):
+            found.append(CardUse(index, min(busy), max(busy), pids))
+    return tuple(found)
+
+
+def _held(window: Sequence[Sample]) -> tuple[ProcessSample, ...]:
+    """The processes that the kernel showed as stopped (T, t) or waiting in it (D) in every sample."""
+    held = {p.pid: p for p in window[-1].processes or ()}
+    for sample in window:
+        still = {p.pid for p in sample.processes or () if p.state in "TtD"}
+        held = {pid: p for pid, p in held.items() if pid in still}
+    return tuple(held.values())
 
 
 def disk_bytes(root: Path) -> int | None:
@@ -135,6 +178,11 @@ def disk_bytes(root: Path) -> int | None:
         if len(fields) > 5 and (root / "sys/block" / fields[2]).exists() and not fields[2].startswith(("loop", "ram")):
             total, seen = total + int(fields[5]) * _SECTOR, True
     return total if seen else None
+
+
+def _gpu(item: dict[str, Any]) -> Gpu:
+    pids = item.get("pids")
+    return Gpu(**item | {"pids": None if pids is None else tuple(pids)})
 
 
 class GpuMeter:
@@ -159,6 +207,6 @@ class GpuMeter:
                 if self._closed:
                     return
                 if line.startswith("["):
-                    self.gpus = tuple(Gpu(**item) for item in json.loads(line))
+                    self.gpus = tuple(_gpu(item) for item in json.loads(line))
         except (KitError, OSError, ValueError, TypeError) as error:
             self.gpus, self.why_not = (), str(error)

@@ -30,7 +30,10 @@ def hung(diagnosis: Diagnosis, judgement: Judgement, now: Snapshot) -> Diagnosis
     sign = judgement.sign
     category = sign.category if sign and sign.category else "timeout-hang"
     text = f"No progress for {duration(judgement.quiet_s)}: {judgement.text}."
-    return _with(diagnosis, now, category, "none", None, None, text, sign.remedy if sign else (), 0.6)
+    who, remedy = judgement.who, sign.remedy if sign else ()
+    if who is None:
+        return _with(diagnosis, now, category, "none", None, None, text, remedy, 0.6)
+    return _with(diagnosis, now, category, who.role, who.rank, who.pid, text, remedy, 0.8)
 
 
 def half_dead(diagnosis: Diagnosis, gone: tuple[Missing, ...], now: Snapshot, oom_killed: bool) -> Diagnosis:

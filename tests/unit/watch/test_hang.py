@@ -7,7 +7,8 @@ from kit.watch.feed import Feed
 from kit.watch.hang import judge, limit, signs
 from kit.watch.model import Snapshot
 from kit.watch.patterns import patterns
-from kit.watch.resources import Gpu, Sample, Usage, usage
+from kit.watch.processes import ProcessSample
+from kit.watch.resources import CardUse, Gpu, Sample, Usage, usage
 
 IDLE = Usage(60, 0.0, 0.0, 0, 0)
 
@@ -44,6 +45,34 @@ def test_cards_that_spin_after_nccl_point_to_peer_to_peer() -> None:
     assert (early.verdict, early.sign and early.sign.id) == ("suspect", "gpu-spin")
     assert (late.verdict, late.sign and late.sign.category) == ("hung", "gpu-p2p")
     assert any("NCCL_P2P_DISABLE" in line for line in signs()["gpu-spin"].remedy)
+
+
+def pid_of(now: Snapshot, rank: int) -> int:
+    return next(p.pid or 0 for p in now.processes if p.role == "worker" and p.rank == rank)
+
+
+def test_the_rank_whose_card_rests_while_the_others_spin_is_named() -> None:
+    now = start_until(1880)
+    cards = tuple(CardUse(rank, 100, 100, (pid_of(now, rank),)) for rank in range(7))
+    found = judge(now, 1880 + 70, Usage(60, 0.0, 7.0, 0, 0, (*cards, CardUse(7, 0, 1, (pid_of(now, 7),)))), 60, {})
+    assert found.verdict == "hung" and found.sign == signs()["rank-away"]
+    assert found.who is not None and (found.who.role, found.who.rank) == ("worker", 7)
+    assert "GPUs 0, 1, 2, 3, 4, 5, 6 at 100 %" in found.text and "GPU 7 at rest: rank 7 (pid" in found.text
+
+
+@pytest.mark.parametrize("last", [CardUse(7, 0, 60), CardUse(7, 40, 40)])
+def test_a_card_that_works_now_and_then_accuses_nobody(last: CardUse) -> None:
+    cards = tuple(CardUse(rank, 100, 100) for rank in range(7))
+    found = judge(start_until(1880), 1880 + 70, Usage(60, 0.0, 7.0, 0, 0, (*cards, last)), 60, {})
+    assert found.sign != signs()["rank-away"] and found.who is None
+
+
+def test_a_stopped_process_is_named_before_anything_else() -> None:
+    now = start_until(1880)
+    held = ProcessSample(9000, pid_of(now, 3), "VLLM::Worker_TP3", "T", 9.0, None, 0)
+    found = judge(now, 1880 + 70, Usage(60, 0.0, 7.0, 0, 100, held=(held,)), 60, {})
+    assert found.sign == signs()["held"] and found.who is not None and found.who.rank == 3
+    assert "rank 3 (pid" in found.text
 
 
 def test_without_gpu_figures_the_stage_still_speaks() -> None:
@@ -91,5 +120,26 @@ def test_rates_over_a_window() -> None:
         return Sample(at, (Gpu(0, mib, 97887, busy), Gpu(1, mib, 97887, 100)), None, read, False, at)
 
     found = usage([sample(0, 0, 0, 0), sample(10, 500, 10, 50), sample(20, 2500, 40, 90)], 10)
-    assert found == Usage(10, 200.0, 1.0, 60, 50)
+    assert found == Usage(10, 200.0, 1.0, 60, 50, (CardUse(0, 50, 90), CardUse(1, 100, 100)))
     assert usage([sample(0, 0, 0, 0)], 10) is None
+
+
+def process(pid: int, state: str) -> ProcessSample:
+    return ProcessSample(pid, pid - 1000, "VLLM::Worker", state, 0.0, None, 0)
+
+
+def seen(at: float, states: dict[int, str], *gpus: Gpu) -> Sample:
+    return Sample(at, gpus, tuple(process(pid, state) for pid, state in states.items()), None, False, None)
+
+
+def test_only_the_cards_of_the_engine_are_looked_at() -> None:
+    cards = Gpu(0, 9, 99, 100, (1007,)), Gpu(1, 9, 99, 2, (5000,)), Gpu(2, 9, 99, 3, (1008, 5001))
+    found = usage([seen(at, {1007: "R", 1008: "S"}, *cards) for at in (0, 10)], 10)
+    assert found is not None
+    assert found.cards == (CardUse(0, 100, 100, (7,)), CardUse(2, 3, 3, (8,))) and found.gpu_busy == 3
+
+
+def test_held_is_who_did_not_run_in_any_sample() -> None:
+    samples = [seen(0, {1007: "T", 1008: "D", 1009: "T"}), seen(10, {1007: "T", 1008: "D", 1009: "S"})]
+    found = usage(samples, 10)
+    assert found is not None and [p.inner for p in found.held] == [7, 8]
