@@ -16,6 +16,7 @@ from kit.host.facts import HostFacts
 # NCCL goes straight between cards up to PXB by itself; further ways must be allowed by name.
 NCCL_DEFAULT_REACH = "PXB"
 MIN_CHANNELS = "8"
+OWN_ALL_REDUCE_OFF = "--disable-custom-all-reduce"
 NUMA_BIND_SINCE = "0.20.0"  # vllm serve --numa-bind; earlier releases cannot bind each worker
 
 
@@ -98,6 +99,14 @@ def peer_trouble(snapshot: Snapshot, host: HostFacts, cards: Sequence[int]) -> s
 
 def _notes(kit: Kit, snapshot: Snapshot, host: HostFacts, cards: Sequence[int]) -> Iterator[str]:
     ranks = len(cards)
+    far = topology.furthest(snapshot.links, cards)
+    direct = ranks == 2 and far is not None and not far.startswith("NV")  # over PCIe vLLM's own is for two cards only
+    blind = host.iommu.mode == "translated" and peer_trouble(snapshot, host, cards) is not None
+    if direct and blind and OWN_ALL_REDUCE_OFF not in kit.engine.args:
+        yield (
+            f"engine.args: {OWN_ALL_REDUCE_OFF}: vLLM's own all-reduce between two cards reaches straight into their "
+            "memory, whatever NCCL_P2P_DISABLE says"
+        )
     if ranks > 1 and host.iommu.mode == "translated":
         amd = "AMD" in (host.cpu.model or "")
         yield (

@@ -113,6 +113,21 @@ def test_peer_access_is_avoided_only_where_it_can_hang(tmp_path, iommu, redirect
     assert ("NCCL_P2P_LEVEL" in found.env) != disabled
 
 
+@pytest.mark.parametrize(
+    ("name", "ranks", "args", "told"),
+    [
+        ("workstation-2", 2, [], True),
+        ("workstation-2", 2, ["--disable-custom-all-reduce"], False),
+        ("one-socket-4", 4, [], False),  # over PCIe vLLM's own all-reduce is for two cards only
+    ],
+)
+def test_vllms_own_all_reduce_does_not_heed_nccls_variables(tmp_path, name, ranks, args, told):
+    kit = deployment(tmp_path, ranks, args=args).kit
+    advice = advise(kit, snapshot(name), host("translated", ["0000:00:01.1"]))
+    assert advice.env["NCCL_P2P_DISABLE"] == "1"
+    assert any("--disable-custom-all-reduce" in note for note in advice.notes) == told
+
+
 def test_no_peer_access_by_the_driver(tmp_path):
     blocked = snapshot("one-socket-4", PeerAccess("chipset-not-supported", "ok", None, None))
     assert advise(deployment(tmp_path, 4).kit, blocked, host()).env["NCCL_P2P_DISABLE"] == "1"
