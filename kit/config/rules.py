@@ -77,6 +77,9 @@ def _devices(kit: Kit) -> Iterator[tuple[KeyPath, str]]:
             ("gpus", "count"),
             f"{kit.gpus.count} GPUs for parallel.tensor x parallel.pipeline = {ranks} ranks: each rank needs one",
         )
+    named = kit.gpus.devices
+    if named != "all" and len(named) < kit.gpus.count:
+        yield ("gpus", "devices"), f"{len(named)} named, gpus.count is {kit.gpus.count}: each must be there"
 
 
 def _engine(kit: Kit) -> Iterator[tuple[KeyPath, str]]:

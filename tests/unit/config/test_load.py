@@ -80,6 +80,10 @@ def test_every_fault_at_once_with_place_and_nearest_key(tmp_path: Path) -> None:
         (GOOD.replace("cpu}", "cpu, env: {HF_TOKEN: x}}"), ["engine.env.HF_TOKEN: looks like a secret"]),
         (GOOD.replace("device: cpu", "device: cuda"), ["gpus.count: 0 GPUs for parallel.tensor"]),
         (
+            GOOD.replace("device: cpu", "device: cuda") + "gpus: {count: 2, devices: ['0']}\n",
+            ["gpus.devices: 1 named, gpus.count is 2"],
+        ),
+        (
             GOOD + "speculative: {drafter: {reference: aux}}\nparallel: {pipeline: 2}\n",
             ["parallel.pipeline: 2 with EAGLE-3"],
         ),
