@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 import tarfile
 import time
@@ -31,6 +32,7 @@ IMAGE = "kit-bed:1"
 DRIVER_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64")
 CDI = Path("/etc/cdi/kit-bed.json")
 NO_DEVICE = "bed-none"  # a CDI device with the driver's libraries and no device node: a container that lost its GPUs
+ONE_DEVICE = "bed-one"  # and one that has the first card only
 PROGRAMS = ("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/include", "/etc/alternatives")
 SHARED_LINKS = ("bin", "lib", "lib64")
 FACTS = """
@@ -99,9 +101,11 @@ def load(root: Path) -> Bed:
 
 
 def cdi_spec(driver: str) -> dict[str, Any]:
-    """A CDI description of this machine's cards, for where no other gives one; and NO_DEVICE."""
+    """A CDI description of this machine's cards, for where no other gives one; NO_DEVICE and ONE_DEVICE."""
     nodes = sorted(str(p) for p in Path("/dev").glob("nvidia*") if p.is_char_device())
     devices: list[dict[str, Any]] = [{"name": NO_DEVICE, "containerEdits": {"env": ["KIT_BED_DEVICE=none"]}}]
+    first = [{"path": node} for node in nodes if not re.search(r"nvidia[1-9]\d*$", node)]
+    devices.append({"name": ONE_DEVICE, "containerEdits": {"deviceNodes": first}})
     if not _others():
         devices.append({"name": "all", "containerEdits": {"deviceNodes": [{"path": node} for node in nodes]}})
     edits: dict[str, Any] = {"env": [f"LD_LIBRARY_PATH={driver}"]}

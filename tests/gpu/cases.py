@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
@@ -21,7 +21,7 @@ class _Model(BaseModel):
 
 
 class Kill(_Model):
-    """When the worker is killed: `after` seconds after the log shows `when` for the `occurrence`-th time.
+    """When the worker of a `rank` gets a signal: `after` seconds after the log shows `when` the `occurrence`-th time.
 
     `when: ready` means: after `kit up` came back.
     """
@@ -29,16 +29,30 @@ class Kill(_Model):
     when: str
     occurrence: int = 1
     after: float = 0.0
+    rank: int = 0
+    signal: Literal["KILL", "STOP"] = "KILL"
+
+
+class Hold(_Model):
+    """GPU memory that another process holds meanwhile: GiB, and of which card."""
+
+    gib: int
+    card: int = 0
 
 
 class Expect(_Model):
-    """What must be found: exit code of `kit up`, verdict of `kit status` afterwards, and the diagnosis of a failure."""
+    """What must be found: exit code of `kit up`, verdict of `kit status` afterwards, the diagnosis of a failure, what
+    `kit doctor` said before the start, and figures of the log."""
 
     exit: int
     status: str | None = None
     category: list[str] = []
     process: list[str] = []
+    rank: int | None = None
     line: str | None = None
+    summary: str | None = None
+    doctor: dict[str, str] = {}
+    figures: dict[str, str] = {}
 
 
 class Case(_Model):
@@ -48,7 +62,8 @@ class Case(_Model):
     phase: str
     text: str
     kit: dict[str, Any] = {}
-    hold: int = 0
+    cards: int = 1
+    hold: Hold | None = None
     kill: Kill | None = None
     no_smoke: bool = False
     measure: bool = False
@@ -60,18 +75,29 @@ class CaseFile(_Model):
     """cases.yaml."""
 
     base: dict[str, Any]
+    pair: dict[str, Any]
     without_gpu: dict[str, Any]
     cases: list[Case]
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a case showed: exit of `kit up`, verdict of `kit status`, the diagnosis, the text of the line it names."""
+    """What a case showed: exit of `kit up`, verdict of `kit status`, the diagnosis, the text of the line it names, the
+    checks of `kit doctor` that did not pass, the figures of the log."""
 
     exit: int
     status: str | None
     diagnosis: dict[str, Any] | None
     line: str
+    doctor: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, str] = field(default_factory=dict)
+
+
+def found(row: Mapping[str, Any]) -> Found:
+    """What the row of a result says that its case showed."""
+    not_passed = (row.get("doctor") or {}).get("not_passed") or {}
+    diagnosis = (row.get("report") or {}).get("diagnosis")
+    return Found(row["up"], row["status"], diagnosis, row["line"], not_passed, row.get("figures") or {})
 
 
 def read(path: Path = FILE) -> CaseFile:
@@ -95,7 +121,8 @@ def kit_yaml(content: CaseFile, number: int, bed: dict[str, Any], *, gpu: bool) 
         "server": {"network": "host", "port": FIRST_PORT + number},
         "mounts": mounts,
     }
-    merged = merge(merge(content.base, own), case.kit)
+    under = merge(content.base, content.pair) if case.cards == 2 else content.base
+    merged = merge(merge(under, own), case.kit)
     merged["mounts"] = mounts + [
         mount | {"target": mount["target"].replace("{site}", bed["site"])} for mount in case.kit.get("mounts", [])
     ]
@@ -123,6 +150,10 @@ def faults(expect: Expect, found: Found) -> list[str]:
         rows.append(f"kit up ended with {found.exit}, not {expect.exit}")
     if expect.status and found.status != expect.status:
         rows.append(f"kit status says {found.status}, not {expect.status}")
+    for kind, wanted, said in (("kit doctor", expect.doctor, found.doctor), ("figure", expect.figures, found.figures)):
+        for name, pattern in wanted.items():
+            if not re.search(pattern, said.get(name, "")):
+                rows.append(f"{kind} {name}: {said.get(name, 'nothing')!r} does not hold {pattern!r}")
     if not expect.category:
         return rows
     root = (found.diagnosis or {}).get("root_cause")
@@ -132,6 +163,10 @@ def faults(expect: Expect, found: Found) -> list[str]:
         rows.append(f"diagnosed as {root['category']}, not {' or '.join(expect.category)}")
     if expect.process and root["process"] not in expect.process:
         rows.append(f"the diagnosis blames {root['process']}, not {' or '.join(expect.process)}")
+    if expect.rank is not None and root.get("rank") != expect.rank:
+        rows.append(f"the diagnosis blames rank {root.get('rank')}, not {expect.rank}")
+    if expect.summary and not re.search(expect.summary, root.get("summary", "")):
+        rows.append(f"the summary does not hold {expect.summary!r}: {root.get('summary', '')[:120]}")
     if expect.line and not re.search(expect.line, found.line):
         rows.append(f"line {root['line']} does not hold {expect.line!r}: {found.line[:120]}")
     return rows

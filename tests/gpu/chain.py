@@ -28,8 +28,8 @@ from kit.cli import out as screen
 from kit.errors import GateError, KitError, MissingError
 from tests.gpu import bed as beds
 from tests.gpu import cases as table
-from tests.gpu import steps
-from tests.gpu.cases import Case, Found
+from tests.gpu import links, steps
+from tests.gpu.cases import Case
 
 MEASURED_TOKENS = 600
 # What vLLM says of memory and kernels, by the name it gets in the result.
@@ -39,6 +39,10 @@ FIGURES = {
     "kv_cache_tokens": r"GPU KV cache size: ([\d,]+) tokens",
     "cuda_graphs_gib": r"Graph capturing finished in .*took ([\d.]+) GiB",
     "compile_s": r"torch\.compile took ([\d.]+) s",
+    "allreduce": r"Using \[([^\]]*)\] all-reduce backends",
+    "nccl": r"vLLM is using nccl==(\S+)",
+    "nccl_ways": r"NCCL INFO Channel .* via (\S+)",
+    "expert_ranks": r"EP rank (\d+)",
     "attention": r"Using (?:AttentionBackendEnum\.)?(\w+) (?:attention )?backend",
     "mla_prefill": r"Using (\w+) for MLA prefill|MLA prefill.*?(\w+)$",
 }
@@ -72,12 +76,17 @@ class Chain:
 
     def probe(self) -> None:
         """The machine as the kit sees it, before anything runs on its cards."""
-        for verb, *args in (["probe", "--anonymize"], ["doctor", "-f", str(self.file(self.content.cases[0]))]):
+        cards = links.count()
+        first = next((c for c in self.content.cases if c.cards == cards), self.content.cases[0])
+        for verb, *args in (["probe", "--anonymize"], ["doctor", "-f", str(self.file(first))]):
             done = steps.kit(verb, *args, "--json")
             self.result[verb] = {"exit": done.code, "seconds": round(done.seconds, 2), "found": done.json}
             if done.json is None:
                 self.result[verb]["said"] = done.said[-2000:]
             say(f"kit {verb}: exit {done.code} after {done.seconds:.1f} s")
+        if cards > 1:
+            self.result["links"] = links.against(self.result["probe"]["found"] or {})
+            say(f"the ways between the cards: {self.result['links']}")
 
     def phase(self, name: str, only: Iterable[str] = ()) -> None:
         """All cases of a phase: started together, measured one by one, ended together."""
@@ -108,7 +117,7 @@ class Chain:
         row["render"] = steps.kit("render", "-f", file).code
         if case.plan:
             row["plan"] = steps.kit("plan", "-f", file, "--json").json
-        with steps.holding(case.hold if self.gpu else 0), ThreadPoolExecutor(1) as aside:
+        with steps.holding(case.hold if self.gpu else None), ThreadPoolExecutor(1) as aside:
             row["doctor"] = brief(steps.kit("doctor", "-f", file, "--json").json)
             ended = threading.Event()
             killing = aside.submit(self._kill, case, row, ended) if case.kill and case.kill.when != "ready" else None
@@ -178,7 +187,7 @@ class Chain:
         if "killed" in row:
             row["delay_after_kill_s"] = round(row["ended"] - row["killed"], 2)
         row["line"] = line[:400]
-        row["faults"] = table.faults(case.expect, Found(row["up"], row["status"], diagnosis, line))
+        row["faults"] = table.faults(case.expect, table.found(row))
         if "refused" in row and case.expect.exit == 0:
             row["faults"].append("kit doctor refused a start that works")
         row["verdict"] = "fail" if row["faults"] else "pass"

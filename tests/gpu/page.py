@@ -186,9 +186,9 @@ def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     known = {case.id: case for case in table.read().cases}
     rows = {row["id"]: row for part in parts for row in part["cases"] if row["id"] in known}
     for name, row in rows.items():
-        case, diagnosis = known[name], (row["report"] or {}).get("diagnosis")
+        case = known[name]
         row["text"] = case.text
-        row["faults"] = table.faults(case.expect, table.Found(row["up"], row["status"], diagnosis, row["line"]))
+        row["faults"] = table.faults(case.expect, table.found(row))
         row["verdict"] = "fail" if row["faults"] else "pass"
     return parts[-1] | {"cases": [rows[name] for name in known if name in rows]}
 
@@ -196,8 +196,9 @@ def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def main(args: list[str]) -> None:
     if args:
         result = joined([json.loads(without_addresses(Path(name).read_text())) for name in args])
-        gpu = result["probe"]["found"]["gpus"][0]["name"].lower().replace(" ", "-")
-        files.write(RESULTS / f"{result['date']}-{gpu}.json", json.dumps(result, indent=1) + "\n")
+        gpus = result["probe"]["found"]["gpus"]
+        name = f"{len(gpus)}x-" * (len(gpus) > 1) + gpus[0]["name"].lower().replace(" ", "-")
+        files.write(RESULTS / f"{result['date']}-{name}.json", json.dumps(result, indent=1) + "\n")
     files.write(PAGE, page(read_results()))
 
 

@@ -65,6 +65,9 @@ MLA_16B = COMMON | {
 # A Llama of 405 billion parameters: 756 GiB in bfloat16.
 LLAMA_405B = LLAMA_8B | {"hidden_size": 16384, "intermediate_size": 53248, "num_hidden_layers": 126}
 LLAMA_405B |= {"num_attention_heads": 128}
+# Five heads, which no two cards can share: 0.2 billion parameters.
+LLAMA_FIVE_HEADS = LLAMA_8B | {"hidden_size": 640, "intermediate_size": 1792, "num_hidden_layers": 4}
+LLAMA_FIVE_HEADS |= {"num_attention_heads": 5, "num_key_value_heads": 5}
 
 
 def write_all(folder: Path, reference: Path) -> None:
@@ -74,6 +77,7 @@ def write_all(folder: Path, reference: Path) -> None:
     _write(folder / "mla-16b", MLA_16B, mla(MLA_16B), reference)
     _write(folder / "mla-16b-eagle3", *drafter(MLA_16B, 32000), reference)
     _write(folder / "llama-405b", LLAMA_405B, llama(LLAMA_405B), reference)
+    _write(folder / "llama-five-heads", LLAMA_FIVE_HEADS, llama(LLAMA_FIVE_HEADS), reference)
 
 
 def llama(config: dict[str, Any]) -> Shapes:

@@ -21,10 +21,9 @@ from kit import proc
 from kit.config import load
 from kit.engine import connect
 from kit.render.container import container_name
-from tests.gpu.cases import Kill
+from tests.gpu.cases import Hold, Kill
 
 HERE = Path(__file__).parent
-WORKER_PID = re.compile(r"\(Worker(?:_TP0)? pid=(\d+)\)")
 LONGEST_S = 500
 
 
@@ -52,22 +51,22 @@ def kit(verb: str, *args: str | Path) -> Done:
 
 
 @contextlib.contextmanager
-def holding(gib: int) -> Iterator[None]:
-    """Another process holds `gib` GiB of GPU memory inside the block."""
-    if not gib:
+def holding(hold: Hold | None) -> Iterator[None]:
+    """Another process holds GPU memory inside the block."""
+    if hold is None:
         yield
         return
-    command = [os.environ["MACHINE_PYTHON"], str(HERE / "hold.py"), str(gib)]
+    command = [os.environ["MACHINE_PYTHON"], str(HERE / "hold.py"), str(hold.gib), str(hold.card)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         if not holder.stdout.readline().startswith("holding"):
-            raise RuntimeError(f"hold.py could not take {gib} GiB")
+            raise RuntimeError(f"hold.py could not take {hold.gib} GiB")
         yield
         holder.kill()
 
 
 def kill_worker(file: Path, kill: Kill, log: Path, ended: threading.Event) -> float:
-    """Kill the worker of a deployment when its log says so; returns when (epoch).
+    """Send a worker of a deployment a signal when its log says so; returns when (epoch).
 
     Raises LookupError when the log had not said so once `ended` is set (the start has ended).
     """
@@ -80,11 +79,17 @@ def kill_worker(file: Path, kill: Kill, log: Path, ended: threading.Event) -> fl
             raise LookupError(f"the log never showed {kill.when!r} {kill.occurrence} times")
         time.sleep(0.01)
     time.sleep(kill.after)
-    inside = WORKER_PID.findall(text)
+    inside = worker_pids(text, kill.rank)
     with contextlib.closing(connect().client()) as client:
         init = client.api.inspect_container(container_name(load(file, [])))["State"]["Pid"]
-    os.kill(_outside(init, int(inside[-1])), signal.SIGKILL)
+    os.kill(_outside(init, inside[-1]), signal.Signals[f"SIG{kill.signal}"])
     return time.time()
+
+
+def worker_pids(log: str, rank: int) -> list[int]:
+    """The numbers of the workers of a rank, as their lines name them; a lone worker says no rank."""
+    ranked = [int(pid) for pid in re.findall(rf"\(Worker_TP{rank}(?:_\w+)? pid=(\d+)\)", log)]
+    return ranked or ([int(pid) for pid in re.findall(r"\(Worker pid=(\d+)\)", log)] if rank == 0 else [])
 
 
 def _outside(init: int, inside: int) -> int:

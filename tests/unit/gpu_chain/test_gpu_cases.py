@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kit.config import load
-from tests.gpu import bed, cases, chain, inputs, shapes
+from tests.gpu import bed, cases, chain, inputs, links, shapes, steps
 from tests.gpu.cases import Expect, Found
 
 CONTENT = cases.read()
@@ -115,3 +115,39 @@ def test_shapes_add_up_to_the_models_they_stand_for():
     assert billions(shapes.llama(shapes.LLAMA_8B)) == 8.03
     assert billions(shapes.mla(shapes.MLA_16B)) == 15.96
     assert billions(shapes.llama(shapes.LLAMA_405B)) == 405.85
+
+
+def test_the_worker_of_a_rank_is_found_by_its_lines():
+    log = "(Worker pid=7) x\n(Worker pid=8) x\n(Worker_TP0 pid=7) y\n(Worker_TP1_EP1 pid=8) y\n(Worker_TP10 pid=9) z\n"
+    assert (steps.worker_pids(log, 0), steps.worker_pids(log, 1)) == ([7], [8])
+    assert steps.worker_pids("(Worker pid=7) x\n", 0) == [7]
+    assert steps.worker_pids("(Worker pid=7) x\n", 1) == []
+
+
+def test_what_the_doctor_said_and_what_the_log_shows_are_held_against_what_is_expected():
+    expect = Expect(exit=0, doctor={"gpu.memory-free": "^fail: GPU 1"}, figures={"nccl_ways": "^SHM"})
+    right = Found(0, None, None, "", {"gpu.memory-free": "fail: GPU 1: busy"}, {"nccl_ways": "SHM/direct/direct"})
+    assert cases.faults(expect, right) == []
+    assert len(cases.faults(expect, Found(0, None, None, "", {}, {"nccl_ways": "P2P/IPC"}))) == 2
+
+
+def test_the_rank_must_be_the_right_one():
+    expect = Expect(exit=4, category=["gpu-oom"], rank=1)
+    for rank, wrong in ((1, 0), (0, 1), (None, 1)):
+        assert len(cases.faults(expect, Found(4, None, {"root_cause": ROOT | {"rank": rank}}, ""))) == wrong
+
+
+def test_the_matrix_of_nvidia_smi_is_read():
+    text = (
+        "\t\x1b[4mGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
+        "GPU0\t X \tNV18\t0-31\t0\t\tN/A\nGPU1\tNV18\t X \t0-31\t0\t\tN/A\n\nLegend:\n\n  X    = Self\n"
+    )
+    assert links.topology(text) == [["X", "NV18"], ["NV18", "X"]]
+
+
+def test_two_cards_keep_multicast_off_and_have_two_ranks(tmp_path):
+    for number, case in enumerate(CONTENT.cases):
+        made = cases.kit_yaml(CONTENT, number, BED, gpu=True)
+        two = case.cards == 2
+        assert (made["gpus"]["count"], made.get("parallel", {}).get("tensor", 1)) == ((2, 2) if two else (1, 1))
+        assert (made["engine"]["env"].get("NCCL_NVLS_ENABLE") == "0") == two
