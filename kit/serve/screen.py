@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 SHOWN_S = 10.0  # over how long the rates of disk and CPU are taken
+LOG_EVERY_S = 10.0  # the end of a log is long, and most looks find nothing new in it
 
 
 def watch(deployment: Deployment, *, every: float, count: int | None) -> int:
@@ -45,10 +46,15 @@ def watch(deployment: Deployment, *, every: float, count: int | None) -> int:
         used = Resources(pid, gpus=deployment.kit.engine.device == "cuda")
         looks, seen = History(), 0
         start: _Start | None = None
+        before, read_at = None, 0.0
         with _live() as live, contextlib.closing(used):
             try:
                 while True:
-                    now = status(deployment, client, api)
+                    before = before if time.monotonic() < read_at + LOG_EVERY_S else None
+                    now = status(deployment, client, api, before)
+                    if before is None:
+                        read_at = time.monotonic()
+                    before = now
                     used.sample(time.monotonic())
                     if now.verdict == "not-ready" and start is None:
                         start = _Start(deployment, client)

@@ -110,8 +110,11 @@ class Status:
         }
 
 
-def status(deployment: Deployment, client: DockerClient, api: Api) -> Status:
-    """Look once. Raises MissingError only when the Docker engine does not answer."""
+def status(deployment: Deployment, client: DockerClient, api: Api, before: Status | None = None) -> Status:
+    """Look once; what cannot have changed since a look `before` (a moment ago: its log) is not asked again.
+
+    Raises MissingError only when the Docker engine does not answer.
+    """
     found = box.find(client, container_name(deployment))
     if found is None:
         return Status("absent", "there is no container")
@@ -122,12 +125,16 @@ def status(deployment: Deployment, client: DockerClient, api: Api) -> Status:
         "dead", None, now, image, str(found.attrs["Image"]), tuple(filter(None, labels.get(PATCHES, "").split(","))),
         _as_locked(deployment, labels.get(INPUT)),
     )  # fmt: skip
-    log = read_log(found.logs(stream=True, follow=False, tail=LOG_LINES))
+    same = before if before and before.container and before.container.started_at == now.started_at else None
+    log = same.log if same else None
+    if log is None or now.status != "running":
+        with box.docker_errors("reading the log"):
+            log = read_log([found.logs(tail=LOG_LINES)])
     if now.status != "running":
         how = ", killed for memory" if now.oom_killed else ""
         return replace(known, why=f"the container {now.status}, status {now.exit_code}{how}", log=log)
     uptime = (datetime.now(UTC) - _time(now.started_at)).total_seconds()
-    known = replace(known, uptime_s=uptime, log=log)
+    known = replace(known, uptime_s=uptime, log=log, version=same.version if same else None)
     why: str | None
     try:
         api.get("/health", timeout=2)
@@ -139,9 +146,9 @@ def status(deployment: Deployment, client: DockerClient, api: Api) -> Status:
     with contextlib.suppress(ApiError, ValueError):
         text = api.metrics()
         counted, load = parse(text), gauges(text)
-    version = None
+    version = known.version
     with contextlib.suppress(ApiError, ValueError, KeyError, TypeError):
-        version = str(api.get("/version", timeout=2).json()["version"])
+        version = version or str(api.get("/version", timeout=2).json()["version"])
     known = replace(known, served=served, counted=counted, gauges=load, version=version)
     trend = None
     if counted and counted.speculating:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 POLL_S = 0.1
-STATE_EVERY_S = 2.0  # the end of the log says sooner that the container ended
+STATE_EVERY_S = 5.0  # the end of the log says sooner that the container ended
 ASK_EVERY_S = 1.0
 ASK_EARLY_EVERY_S = 10.0  # before the log says that the API server is coming up
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live as RichLive
-from rich.table import Table
 from rich.text import Text
 
 from kit.cli.out import clean
@@ -47,11 +46,9 @@ class Live:
 def screen(title: str, frame: Frame) -> RenderableType:
     """The whole screen for one moment."""
     now = frame.snapshot
-    head = Table.grid(expand=True)
-    head.add_column()
-    head.add_column(justify="right")
-    head.add_row(Text(f"{title}  {duration(frame.at)}", style="bold"), Text(lines.outlook(frame), style="cyan"))
-    parts: list[RenderableType] = [head, _stages(frame)]
+    head = Text(f"{title}  {duration(frame.at)}", style="bold", no_wrap=True, overflow="ellipsis")
+    head.append(f"   {lines.outlook(frame)}", style="not bold cyan")
+    parts: list[RenderableType] = [head, *_stages(frame)]
     for text in lines.ranks(now):
         parts.append(Text(f"  {text}", style="dim"))
     used = lines.resources(frame.sample, frame.usage)
@@ -67,22 +64,27 @@ def screen(title: str, frame: Frame) -> RenderableType:
     return Group(*parts)
 
 
-def _stages(frame: Frame) -> RenderableType:
+def _stages(frame: Frame) -> Iterator[Text]:
+    """A line for each stage; laid out by hand, because a rich table costs ten times as much each second."""
     now = frame.snapshot
     spent = durations(now.spans, frame.at)
     seen = {span.stage for span in now.spans}
-    table = Table.grid(padding=(0, 1))
+    shown = []
     for name, stage in patterns().stages.items():
         if name in _HIDDEN or (
             name not in seen and (name in _OPTIONAL or stage.order < patterns().stages[now.stage].order)
         ):
             continue
+        shown.append((name, stage.title, duration(spent[name]) if name in seen else ""))
+    wide = max((len(title) for _, title, _ in shown), default=0)
+    long = max((len(took) for _, _, took in shown), default=0)
+    for name, title, took in shown:
         current = name == now.stage
         mark, style = ("▶", "bold") if current else ("✓", "green") if name in seen else ("·", "dim")
-        took = duration(spent[name]) if name in seen else ""
-        table.add_row(Text(f" {mark}", style=style), Text(stage.title, style=style), Text(took, justify="right"),
-                      Text(_detail(name, current, frame), style="cyan" if current else "dim"))  # fmt: skip
-    return table
+        row = Text(f" {mark} {title:<{wide}}", style=style, no_wrap=True, overflow="ellipsis")
+        row.append(f"  {took:>{long}}", style="not bold default")
+        row.append("  " + _detail(name, current, frame), style="not bold cyan" if current else "not bold dim")
+        yield row
 
 
 _OF_STAGE = {

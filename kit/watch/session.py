@@ -15,6 +15,7 @@ from kit.watch.model import Change, Snapshot
 from kit.watch.resources import EVERY_S, Resources, Sample, Usage
 
 RECENT_S = 10.0  # over how long the rates that are shown are taken
+AGAIN_S = 1.0  # how long a frame holds when the log brings nothing new: looking costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +66,29 @@ class Session:
         self._new: list[Change] = []
         self._sampled = -EVERY_S
         self._gone_since: dict[int, float] = {}
+        self._frame: Frame | None = None
+        self._fresh = True
 
     def take(self, chunk: bytes, at: float) -> None:
         """Take what the log grew by at `at`."""
         with self._lock:
             self._new += self._feed.bytes(chunk, at)
+            self._fresh = True
 
     def tick(self, at: float) -> Frame:
-        """Look at the machine when it is time to, tell the views what is new, and return what is known now."""
+        """Look at the machine when it is time to, tell the views what is new, and return what is known now (or was a
+        moment ago, when nothing has happened since)."""
+        with self._lock:
+            last, fresh, self._fresh = self._frame, self._fresh, False
+        if last is not None and not fresh and at - last.at < AGAIN_S:
+            return last
         if self._resources is not None and at - self._sampled >= EVERY_S:
             self._resources.sample(at)
             self._sampled = at
         with self._lock:
             snapshot = self._feed.tracker.snapshot()
             new, self._new = self._new, []
-        frame = self._frame(at, snapshot)
+        frame = self._frame = self._look(at, snapshot)
         for view in self._views:
             view.changes(new, frame)
         return frame
@@ -95,7 +104,7 @@ class Session:
         if self._resources is not None:
             self._resources.close()
 
-    def _frame(self, at: float, snapshot: Snapshot) -> Frame:
+    def _look(self, at: float, snapshot: Snapshot) -> Frame:
         recent = self._resources.usage(SIGN_AFTER_S) if self._resources else None
         sample = self._resources.last if self._resources else None
         alive = sample.processes if sample else None
