@@ -7,6 +7,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,6 +85,19 @@ def locked(
                 on_wait(f"waiting for another kit: {what}")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def need_space(folder: Path, size: int, what: str, hint: str | None = None) -> None:
+    """Raise MissingError unless the disk of `folder`, which need not exist yet, has `size` bytes free for `what`."""
+    there = folder
+    while not there.exists():
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    if free < size:
+        raise MissingError(
+            f"{what} needs {size / 1e9:.1f} GB on the disk of {folder}; {free / 1e9:.1f} GB are free",
+            hint=hint or "free some space (kit fetch --gc; docker system prune), or set KIT_HOME to a larger disk",
+        )
 
 
 def no_write(path: Path, error: OSError) -> MissingError:

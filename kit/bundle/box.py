@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from kit import files, proc
 from kit.bundle import names
-from kit.bundle.install import copy, need_space
+from kit.bundle.install import copy
 from kit.bundle.manifest import Image
 from kit.bundle.parts import CHUNK, Reader
 from kit.bundle.releases import Releases
@@ -60,7 +60,8 @@ class Machine:
         image = verified.manifest.image
         data_root = Path(self.engine.data_root)
         if data_root.is_dir():  # an engine on this machine, whose disk we see: the archive's layers, and unpacked
-            need_space(data_root, 2 * image.size if self.engine.containerd_store else image.size)
+            space = 2 * image.size if self.engine.containerd_store else image.size
+            files.need_space(data_root, space, "loading the image", f"df -h {data_root}; docker system df")
         with (
             self.progress(image.size, "loading the image") as count,
             closing(self.engine.client(timeout=3600)) as client,

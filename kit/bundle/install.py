@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from kit.bundle import names, parts
 from kit.bundle.releases import Releases, kept
 from kit.bundle.switch import Box, Say, check_image, doctor_or_raise, switch
 from kit.bundle.verify import HINT, Verified
-from kit.errors import IntegrityError, MissingError
+from kit.errors import IntegrityError
 
 SPARE = 300 << 20  # the kit's own environment, and room to work
 SHELL = Path(__file__).with_name("shell")
@@ -52,7 +51,8 @@ def stage(verified: Verified, releases: Releases, box: Box, say: Say, now: datet
     """
     release = verified.manifest.release
     wanted = [name for name in verified.sums if kept(name)]
-    need_space(releases.root, sum(verified.bundle.size(name) for name in wanted) + SPARE)
+    space = sum(verified.bundle.size(name) for name in wanted) + SPARE
+    files.need_space(releases.root, space, f"installing {release}", f"df -h {releases.root}; or --to FOLDER")
     work, place = releases.staging(release), releases.folder(release)
     say(f"installing {release} into {place}")
     try:
@@ -115,18 +115,6 @@ def write_tools(releases: Releases, name: str) -> None:
     files.write(releases.root / f"kit-{name}.service", unit.replace("@FOLDER@", str(releases.root).replace("%", "%%")))
     if not (releases.root / "site.env").exists():
         files.write(releases.root / "site.env", (SHELL / "site.env").read_bytes(), 0o600)
-
-
-def need_space(folder: Path, size: int) -> None:
-    """Raise MissingError unless the disk of `folder` has `size` bytes free."""
-    there = folder
-    while not there.exists():
-        there = there.parent
-    free = shutil.disk_usage(there).free
-    if free < size:
-        raise MissingError(
-            f"{folder} needs {size / 1e9:.1f} GB, {free / 1e9:.1f} GB are free", hint=f"df -h {there}; or --to FOLDER"
-        )
 
 
 def _script(path: Path, source: Path) -> None:

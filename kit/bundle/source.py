@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from kit import files
 from kit.bundle.images import ImageArchive, read_archive
-from kit.bundle.install import need_space
 from kit.bundle.parts import Piece
 from kit.serve.container import docker_errors
 
@@ -43,7 +42,7 @@ def opened(
             return
     path = folder / "image.tar"
     try:
-        need_space(folder, int(image.attrs.get("Size", 0)))
+        files.need_space(folder, int(image.attrs.get("Size", 0)), f"an archive of {reference}")
         say(f"bundle: the engine writes an archive of {reference}")
         with docker_errors(f"saving image {reference}"), files.replacing(path) as handle:
             for chunk in client.api.get_image(reference, 1 << 20):

@@ -15,7 +15,7 @@ from kit.home import kit_home
 from kit.image import tarball
 from kit.image.recipe import Base
 from kit.store.fetch import deb_item
-from kit.store.store import Item, Store, need_space
+from kit.store.store import Item, Store
 
 Say = Callable[[str], None]
 
@@ -36,7 +36,7 @@ def base_tar(base: Base, store: Store, say: Say, *, again: bool = False) -> Path
     kept = kit_home() / "made" / f"base-{base.digest}.tar"
     with files.locked(kept.parent / "base.lock", what=f"making base {base.name}", wait=True, on_wait=say):
         if again or not kept.is_file():
-            need_space(kept.parent, _SPACE, f"making base {base.name}")
+            files.need_space(kept.parent, _SPACE, f"making base {base.name}")
             say(f"base: making {base.name} from {len(base.debs)} Debian packages")
             with _scratch() as folder, files.replacing(kept) as handle:
                 tarball.normalize(_bootstrap(base, store, folder), handle, base.epoch)

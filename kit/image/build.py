@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from kit.image.progress import BuildProgress, Say, explain, silent
 from kit.image.recipe import CODE_LABEL, INPUT_LABEL, PLATFORM, Recipe
 from kit.lock.archive import debian
 from kit.store.fetch import fetch_debs, fetch_wheels, wheel_item
-from kit.store.store import Store, link_or_copy, need_space
+from kit.store.store import Store, link_or_copy
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,9 @@ def ensure(
     with files.locked(lock, what=f"building an image of {recipe.name}", wait=True, on_wait=say):
         if not again and (there := find(recipe, engine)):
             return there
-        _need_space(recipe, engine)
+        _need_space(recipe, engine, 2 * sum(w.size for w in recipe.wheels))  # at the very least, before the fetch
         fetch(recipe, store, say)
+        _need_space(recipe, engine, _unpacked(recipe, store))
         base = base_tar(recipe.base, store, say)
         with staged(recipe, base, store) as folder:
             buildx(recipe, engine, folder, output(recipe.reference, engine), say, no_cache=again, detail=detail)
@@ -130,8 +132,17 @@ def staged(recipe: Recipe, base: Path, store: Store) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _need_space(recipe: Recipe, engine: Engine) -> None:
-    """Installed wheels take about three times their size; the engine keeps them as layers and unpacked."""
-    wheels = sum(w.size for w in recipe.wheels)
+def _need_space(recipe: Recipe, engine: Engine, unpacked: int) -> None:
+    """`unpacked`: what the wheels hold, in bytes. The engine keeps layers and their unpacked form, bytecode comes to
+    it; three images took 2.1 to 2.4 times as much."""
     if Path(engine.data_root).is_dir():  # the engine may run elsewhere
-        need_space(Path(engine.data_root), 7 * wheels + (2 << 30), f"building {recipe.reference}")
+        files.need_space(Path(engine.data_root), unpacked * 9 // 4 + (1 << 30), f"building {recipe.reference}")
+
+
+def _unpacked(recipe: Recipe, store: Store) -> int:
+    """Bytes of all files in the wheels of `recipe`, which are in the store."""
+    total = 0
+    for wheel in recipe.wheels:
+        with zipfile.ZipFile(store.path(wheel.sha256)) as archive:
+            total += sum(info.file_size for info in archive.infolist())
+    return total

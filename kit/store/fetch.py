@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kit import proc
+from kit import files, proc
 from kit.engine.apt import Apt
 from kit.errors import IntegrityError, MissingError
 from kit.lock.debs import Deb
 from kit.lock.indexes import EXTRA_INDEX, configured
 from kit.lock.wheels import Wheel, platforms
-from kit.store.store import Item, Store, need_space
+from kit.store.store import Item, Store
 
 Say = Callable[[str], None]
 
@@ -48,7 +48,7 @@ def fetch_wheels(store: Store, wheels: Sequence[Wheel], python: str, glibc: int,
         lacking = {i.sha256 for i in store.missing(wheel_item(w) for w in wheels)}
         todo = [w for w in wheels if w.sha256 in lacking]
         total = sum(w.size for w in todo)
-        need_space(store.root, int(total * 1.1) + (256 << 20), "fetching wheels")
+        files.need_space(store.root, int(total * 1.1) + (256 << 20), "fetching wheels")
         progress = _Progress(say, "wheels", len(todo), total)
         for number, batch in enumerate(_batches(todo)):
             folder = scratch / str(number)
@@ -70,7 +70,7 @@ def fetch_debs(store: Store, debs: Sequence[Deb], apt: Callable[[], Apt], say: S
         lacking = {i.sha256 for i in store.missing(deb_item(d) for d in debs)}
         todo = [d for d in debs if d.sha256 in lacking]
         total = sum(d.size for d in todo)
-        need_space(store.root, int(total * 1.1) + (256 << 20), "fetching Debian packages")
+        files.need_space(store.root, int(total * 1.1) + (256 << 20), "fetching Debian packages")
         progress = _Progress(say, "Debian packages", len(todo), total)
         archive = apt()
         try:

@@ -130,16 +130,3 @@ def link_or_copy(source: Path, to: Path) -> None:
             shutil.copyfile(source, to)
         except OSError as error:
             raise files.no_write(to, error) from None
-
-
-def need_space(folder: Path, size: int, what: str) -> None:
-    """Raise MissingError unless the disk of `folder` has `size` bytes free."""
-    there = folder
-    while not there.exists():
-        there = there.parent
-    free = shutil.disk_usage(there).free
-    if free < size:
-        raise MissingError(
-            f"{what} needs {size / 1e9:.1f} GB on the disk of {folder}; {free / 1e9:.1f} GB are free",
-            hint="free some space (kit fetch --gc; docker system prune), or set KIT_HOME to a larger disk",
-        )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kit import files
 from kit.errors import IntegrityError, MissingError
-from kit.store.store import Item, Store, need_space
+from kit.store.store import Item, Store
 
 SUMS = "SHA256SUMS"
 
@@ -19,7 +19,7 @@ def give(folder: Path, store: Store, items: Sequence[Item]) -> int:
 
     SHA256SUMS is written last, so a folder with one is whole.
     """
-    need_space(folder, sum(i.size for i in items), "vendoring")
+    files.need_space(folder, sum(i.size for i in items), "vendoring")
     sums = folder / SUMS
     sums.unlink(missing_ok=True)
     for item in items:

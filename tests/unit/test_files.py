@@ -52,3 +52,12 @@ def test_a_held_lock_is_said(tmp_path: Path) -> None:
             pass
     with files.locked(tmp_path / "lock", what="third"):
         pass
+
+
+def test_too_little_space_is_said_before(tmp_path: Path) -> None:
+    files.need_space(tmp_path / "not" / "made" / "yet", 1 << 10, "a test")
+    with pytest.raises(
+        MissingError, match=r"a test needs 1152921504\.6 GB on the disk of .*yet; .* are free"
+    ) as caught:
+        files.need_space(tmp_path / "not" / "made" / "yet", 1 << 60, "a test")
+    assert caught.value.hint and "kit fetch --gc" in caught.value.hint

@@ -8,7 +8,7 @@ import pytest
 
 from kit.errors import IntegrityError, MissingError
 from kit.store import vendor
-from kit.store.store import Item, Store, need_space
+from kit.store.store import Item, Store
 
 
 def item(name: str, content: bytes) -> Item:
@@ -96,11 +96,6 @@ def test_two_at_once_leave_every_file_whole(tmp_path: Path):
     store = Store(tmp_path)
     assert set(store.contents()) == {item("", b"shared %d" % n).sha256 for n in range(20)}
     store.stage([item(str(n), b"shared %d" % n) for n in range(20)], tmp_path / "out")
-
-
-def test_too_little_space_is_said_before(tmp_path: Path):
-    with pytest.raises(MissingError, match="are free"):
-        need_space(tmp_path / "not" / "made" / "yet", 1 << 60, "a test")
 
 
 def test_a_vendored_folder_fills_another_store(tmp_path: Path):
