@@ -28,12 +28,14 @@ MEASURED: dict[tuple[str, int | None], float] = {
     ("silent", 2): 0.60,
     ("silent", None): 0.80,
 }
+# not found in the log: the kernel or the engine said so; killed: its own counters say that it was nobody else
+SEEN = {"host": 0.95, "killed": 0.9}
 _DEFAULT = 0.5
 
 
 def confidence(cause: Cause) -> float:
     """The measured share for answers found like this one; 0.5 where none was measured."""
-    return MEASURED.get(key(cause), _DEFAULT)
+    return SEEN.get(cause.basis) or MEASURED.get(key(cause), _DEFAULT)
 
 
 def key(cause: Cause) -> tuple[str, int | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kit.logs import causes
 from kit.logs.diagnose import conclude
@@ -87,11 +88,11 @@ class Follower:
             return None
         return conclude(self._reader, self._rules, complete=False)
 
-    def finish(self, exit_code: int | None = None, oom_killed: bool = False) -> Diagnosis:
-        """The log ends: the diagnosis of the last run, with what the container's state adds."""
+    def finish(self, exit_code: int | None = None, oom_killed: bool = False, host: Host | None = None) -> Diagnosis:
+        """The log ends: the diagnosis of the last run, with what the container's state and the `host` add."""
         for number, text in self._splitter.finish():
             self._reader.feed(number, text)
         self._reader.finish()
         ended = exit_code is not None or oom_killed
-        beside = Host(ContainerState(not ended, exit_code, oom_killed))
+        beside = replace(host or Host(), container=ContainerState(not ended, exit_code, oom_killed))
         return conclude(self._reader, self._rules, beside=beside, complete=ended)

@@ -37,13 +37,16 @@ class Host:
     """Evidence from outside the log; each piece optional.
 
     `ended` is when the run ended or the log was last written (seconds since 1970), `free` is free
-    space in bytes by path.
+    space in bytes by path. `oom_kills` is how many processes of the container the kernel ended for want of memory
+    (None: nobody counted); `gone` are processes that had ended while others of the server went on.
     """
 
     container: ContainerState | None = None
     kernel: tuple[KernelLine, ...] = ()
     ended: float | None = None
     free: tuple[tuple[str, int], ...] = ()
+    oom_kills: int | None = None
+    gone: tuple[Owner, ...] = ()
 
 
 _KERNEL = (
@@ -64,6 +67,7 @@ _TEXT = {
     "oom": "Memory cgroup out of memory: Killed process",
     "crash": "died with exit code -11: Segmentation fault",
     "xid": "NVRM: Xid",
+    "killed": "died with exit code -9, not by the kernel",
 }
 _FULL = 64 << 20
 
@@ -83,8 +87,11 @@ def join(
         if free < _FULL:
             notes.append(f"{path} has {free / (1 << 20):.0f} MiB free")
     kind = _from_kernel(host, run, quotes)
+    if host.oom_kills:
+        kind = kind or "oom"
+        quotes.append(Quote(0, f"kernel: {host.oom_kills} processes of this container ended for want of memory"))
     if state is not None and not state.running:
-        kind = kind or _from_state(state)
+        kind = kind or _from_state(state, host.oom_kills)
         if state.exit_code is not None:
             oom = ", ended by the out-of-memory killer" if state.oom_killed else ""
             again = f", restarted {state.restarts} times" if state.restarts else ""
@@ -92,6 +99,10 @@ def join(
     if state is not None and cause is not None and cause.basis == "ended" and not cause.exception and kind is None:
         cause = _ended_with(cause, state, run, rules)
     weak = cause is None or cause.basis in _WORDLESS or cause.failure.kind == "death"
+    if kind is None and host.oom_kills == 0 and cause is not None and weak and _died(cause, host):
+        kind = "killed"
+    if kind == "killed" and cause is not None:
+        cause = replace(cause, owner=_whose(_victim(cause), host, state), detail="")
     if kind is not None and (weak or (kind == "xid" and cause is not None and cause.category in _CARD)):
         return _as(kind, cause, run, rules), notes, quotes
     if cause is None and state is not None and not state.running and state.exit_code not in (None, 0, 130, 143):
@@ -122,10 +133,31 @@ def _from_kernel(host: Host, run: Run, quotes: list[Quote]) -> str | None:
     return next((kind for kind in ("xid", "oom", "crash") if kind in kinds), None)
 
 
-def _from_state(state: ContainerState) -> str | None:
+def _from_state(state: ContainerState, oom_kills: int | None) -> str | None:
     if state.oom_killed:
         return "oom"
-    return {137: "oom", 139: "crash", 134: "crash", 132: "crash", 136: "crash"}.get(state.exit_code or 0)
+    by_kill = "oom" if oom_kills is None else "killed"
+    return {137: by_kill, 139: "crash", 134: "crash", 132: "crash", 136: "crash"}.get(state.exit_code or 0)
+
+
+def _died(cause: Cause, host: Host) -> bool:
+    """Whether the process of a wordless end is gone, and by SIGKILL: a crash is told by Python's fault handler or, as
+    a number, by the process that waits for it."""
+    known = cause.rule is None or cause.rule.category != "native-crash" or cause.rule.rank > 0
+    return known and any(owner.role == _victim(cause).role for owner in host.gone)
+
+
+def _victim(cause: Cause) -> Owner:
+    """Who died: of a death that another process reports the one that is named, not who reports it."""
+    return cause.failure.owner if cause.failure.kind == "death" else cause.owner
+
+
+def _whose(owner: Owner, host: Host, state: ContainerState | None) -> Owner:
+    """The process that was killed, as exactly as is known: a container ends with 137 when its first process is."""
+    if state is not None and not state.running and state.exit_code == 137 and owner.role == "container":
+        return Owner("api_server")
+    same = [other for other in host.gone if other.role == owner.role]
+    return same[0] if len(same) == 1 and owner.pid in (None, same[0].pid) else owner
 
 
 def _ended_with(cause: Cause, state: ContainerState, run: Run, rules: Sequence[Rule]) -> Cause:
@@ -143,7 +175,8 @@ def _as(kind: str, cause: Cause | None, run: Run, rules: Sequence[Rule]) -> Caus
         failure = Failure("death", Owner("container"), run.last_line, "", run.stage)
         cause = Cause(failure, failure.owner, None, "", run.stage, None, "host")
     rule = ruling.best(rules, text, Company(stage=cause.stage, kind="death"))
-    return replace(cause, rule=rule, category=rule.category if rule else UNKNOWN, basis="host")
+    basis = "killed" if kind == "killed" else "host"
+    return replace(cause, rule=rule, category=rule.category if rule else UNKNOWN, basis=basis)
 
 
 def _unexplained(run: Run, code: int) -> Cause:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
     from kit.logs import Diagnosis
+    from kit.logs.host import Host
 
 GRACE_S = 0.6  # how long the lines that explain the first fatal one may take to arrive
 
@@ -68,10 +69,10 @@ class LogFollower:
         with self._lock:
             self._file.close()
 
-    def finish(self, exit_code: int | None, oom_killed: bool) -> Diagnosis:
-        """The diagnosis of the whole log, with what Docker says of the end."""
+    def finish(self, exit_code: int | None, oom_killed: bool, host: Host) -> Diagnosis:
+        """The diagnosis of the whole log, with what Docker and this `host` say of the end."""
         with self._lock:
-            return self._follower.finish(exit_code=exit_code, oom_killed=oom_killed)
+            return self._follower.finish(exit_code=exit_code, oom_killed=oom_killed, host=host)
 
     def _read(self) -> None:
         try:

@@ -103,8 +103,12 @@ def _died(
     seconds: float,
 ) -> Died:
     """Stop what is left, keep what it tells, and say why it died."""
-    from kit.logs import to_json
+    from kit.logs import collect, to_json
+    from kit.logs.host import Host
+    from kit.logs.model import Owner
 
+    ended_at = time.time()
+    gone, oom_kills = session.ended(seconds)
     given_up = ending.kind in ("hung", "half-dead", "timeout")
     if given_up:
         _stacks(created, follower, run, ending)
@@ -112,10 +116,16 @@ def _died(
     follower.end()
     end = box.state(client, str(created.id))
     exit_code = end.exit_code if ending.kind == "exited" else None
-    diagnosis = follower.finish(exit_code, end.oom_killed)
+    host = Host(
+        kernel=collect.kernel_lines(),
+        ended=ended_at,
+        oom_kills=oom_kills,
+        gone=tuple(Owner(p.role, p.rank, p.pid) for p in gone),
+    )
+    diagnosis = follower.finish(exit_code, end.oom_killed, host)
     snapshot = session.snapshot()
     if ending.kind == "half-dead":
-        diagnosis = verdict.half_dead(diagnosis, ending.frame.missing, snapshot, end.oom_killed)
+        diagnosis = verdict.half_dead(diagnosis, ending.frame.missing, snapshot, oom_kills)
     elif given_up:
         diagnosis = verdict.hung(diagnosis, ending.frame.judgement, snapshot)
     if given_up:

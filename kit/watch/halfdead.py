@@ -32,16 +32,25 @@ def missing(
     `alive`: what the kernel shows of the container (None: nothing can be seen). `since` remembers between
     calls when each pid was first found gone.
     """
-    if not alive or now.stage == "shutdown":
+    if now.stage == "shutdown":
+        return ()
+    absent = {process.pid: process for process in gone(now, alive)}
+    for pid in [pid for pid in since if pid not in absent]:
+        del since[pid]
+    return tuple(
+        Missing(process, at - since[pid])
+        for pid, process in absent.items()
+        if pid is not None and at - since.setdefault(pid, at) >= GRACE_S
+    )
+
+
+def gone(now: Snapshot, alive: Sequence[ProcessSample] | None) -> tuple[Process, ...]:
+    """The engine's processes that the log named and the kernel does not show (any more) beside others that it does."""
+    if not alive:
         return ()
     there = {p.inner for p in alive if p.state != "Z"}
-    found = []
-    for process in now.processes:
-        pid = process.pid
-        if pid is None or process.role not in ("engine_core", "worker", "api_server"):
-            continue
-        if pid in there:
-            since.pop(pid, None)
-        elif at - since.setdefault(pid, at) >= GRACE_S:
-            found.append(Missing(process, at - since[pid]))
-    return tuple(found)
+    return tuple(
+        p
+        for p in now.processes
+        if p.pid is not None and p.pid not in there and p.role in ("engine_core", "worker", "api_server")
+    )

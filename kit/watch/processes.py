@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,19 +44,36 @@ def of_container(init_pid: int, root: Path | None = None) -> tuple[ProcessSample
     return tuple(sample for sample in found if sample is not None)
 
 
+def oom_kills(init_pid: int, root: Path | None = None) -> int | None:
+    """How many processes of the container the kernel has ended for want of memory, its own limit's or the machine's;
+    None when that cannot be seen (the container has ended, or is on another machine)."""
+    root = root or host_root()
+    for folder in _folders(root, init_pid, "memory"):
+        for name in ("memory.events", "memory.oom_control"):
+            counted = re.search(r"^oom_kill (\d+)$", text(folder / name) or "", re.MULTILINE)
+            if counted:
+                return int(counted[1])
+    return None
+
+
 def _members(root: Path, init_pid: int) -> list[int] | None:
     """The ids in the container's cgroup (v2, or the pids controller of v1)."""
-    for line in (text(root / f"proc/{init_pid}/cgroup") or "").splitlines():
-        number, names, path = line.split(":", 2)
-        if number == "0" and not names:
-            folder = root / "sys/fs/cgroup" / path.lstrip("/")
-        elif "pids" in names.split(","):
-            folder = root / "sys/fs/cgroup/pids" / path.lstrip("/")
-        else:
-            continue
-        if path.strip("/") and (listed := text(folder / "cgroup.procs")):
+    for folder in _folders(root, init_pid, "pids"):
+        if listed := text(folder / "cgroup.procs"):
             return [int(pid) for pid in listed.split()]
     return None
+
+
+def _folders(root: Path, init_pid: int, controller: str) -> Iterator[Path]:
+    """The container's cgroup folders that may hold the controller's files: v1's own, v2's."""
+    for line in (text(root / f"proc/{init_pid}/cgroup") or "").splitlines():
+        number, names, path = line.split(":", 2)
+        if not path.strip("/"):
+            continue
+        if number == "0" and not names:
+            yield root / "sys/fs/cgroup" / path.lstrip("/")
+        elif controller in names.split(","):
+            yield root / "sys/fs/cgroup" / controller / path.lstrip("/")
 
 
 def _sample(root: Path, pid: int) -> ProcessSample | None:

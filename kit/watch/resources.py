@@ -15,7 +15,7 @@ from typing import Any
 from kit import proc
 from kit.errors import KitError
 from kit.host.root import host_root, text
-from kit.watch.processes import ProcessSample, of_container
+from kit.watch.processes import ProcessSample, of_container, oom_kills
 
 EVERY_S = 2.0
 KEEP_S = 600.0
@@ -86,6 +86,7 @@ class Resources:
         self._root = root or host_root()
         self._meter = GpuMeter() if gpus else None
         self._samples: deque[Sample] = deque()
+        self.oom_kills: int | None = None  # the last that could be seen: the count goes with the container
 
     @property
     def last(self) -> Sample | None:
@@ -94,6 +95,8 @@ class Resources:
     def sample(self, at: float) -> Sample:
         """Look now."""
         processes = of_container(self._pid, self._root)
+        kills = oom_kills(self._pid, self._root)
+        self.oom_kills = self.oom_kills if kills is None else kills
         read, whole = None, False
         if processes:
             own = [p.read_bytes for p in processes if p.read_bytes is not None]

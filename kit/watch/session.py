@@ -9,9 +9,9 @@ from typing import Protocol
 
 from kit.watch.estimate import Estimate, estimate
 from kit.watch.feed import Feed
-from kit.watch.halfdead import Missing, missing
+from kit.watch.halfdead import Missing, gone, missing
 from kit.watch.hang import SIGN_AFTER_S, Judgement, judge
-from kit.watch.model import Change, Snapshot
+from kit.watch.model import Change, Process, Snapshot
 from kit.watch.resources import EVERY_S, Resources, Sample, Usage
 
 RECENT_S = 10.0  # over how long the rates that are shown are taken
@@ -92,6 +92,14 @@ class Session:
         for view in self._views:
             view.changes(new, frame)
         return frame
+
+    def ended(self, at: float) -> tuple[tuple[Process, ...], int | None]:
+        """Looks now: which processes that the log named have ended while others go on, and how many the kernel has
+        ended for want of memory (None: cannot be seen)."""
+        if self._resources is None:
+            return (), None
+        sample = self._resources.sample(at)
+        return gone(self.snapshot(), sample.processes), self._resources.oom_kills
 
     def snapshot(self) -> Snapshot:
         """The start as it is now."""

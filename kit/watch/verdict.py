@@ -36,16 +36,24 @@ def hung(diagnosis: Diagnosis, judgement: Judgement, now: Snapshot) -> Diagnosis
     return _with(diagnosis, now, category, who.role, who.rank, who.pid, text, remedy, 0.8)
 
 
-def half_dead(diagnosis: Diagnosis, gone: tuple[Missing, ...], now: Snapshot, oom_killed: bool) -> Diagnosis:
-    """The diagnosis of a start in which a process vanished without a word; a cause that the log names stays."""
+def half_dead(diagnosis: Diagnosis, gone: tuple[Missing, ...], now: Snapshot, oom_kills: int | None) -> Diagnosis:
+    """The diagnosis of a start in which a process vanished without a word; a cause that the log names stays.
+
+    `oom_kills`: how many processes of the container the kernel ended for want of memory (None: cannot be seen).
+    """
     if _names_a_cause(diagnosis):
         return diagnosis
     first = max(gone, key=lambda m: m.seconds)
     who = first.process
-    category = "host-oom-kill" if oom_killed else "native-crash"
-    killed = "the kernel killed a process of this container for memory" if oom_killed else "killed or crashed"
-    text = f"The {first.name} ended without a word ({killed}), and the rest of the server waits for it."
-    return _with(diagnosis, now, category, who.role, who.rank, who.pid, text, _GONE, 0.7)
+    if oom_kills:
+        category, how, sure = "host-oom-kill", "the kernel ended a process of this container for want of memory", 0.95
+    elif oom_kills == 0:
+        how = "not for want of memory: the kernel counts no such kill; so by a SIGKILL from outside, or a crash"
+        category, sure = "native-crash", 0.8
+    else:
+        category, how, sure = "native-crash", "killed or crashed", 0.7
+    text = f"The {first.name} ended without a word ({how}), and the rest of the server waits for it."
+    return _with(diagnosis, now, category, who.role, who.rank, who.pid, text, _GONE, sure)
 
 
 def _names_a_cause(diagnosis: Diagnosis) -> bool:

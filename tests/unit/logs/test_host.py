@@ -4,6 +4,7 @@ import pytest
 
 from kit.logs import Diagnosis, conclude
 from kit.logs.host import ContainerState, Host, KernelLine
+from kit.logs.model import Owner
 from kit.logs.reader import Reader
 from kit.logs.rules import load
 from tests.unit.logs.lines import API, BANNER, ENGINE, READY, START_FAILED, core_error, trace
@@ -107,3 +108,40 @@ def test_a_full_disk_is_noted() -> None:
         "/dev/shm has 1 MiB free"
         in diagnose(Host(free=(("/dev/shm", 1 << 20), ("/tmp", 1 << 40))), BANNER, ENGINE, READY).notes
     )
+
+
+WORKER_GONE = (
+    "(EngineCore_DP0 pid=7) ERROR 11-29 14:28:49 [multiproc_executor.py:315] Worker proc VllmWorker-1 died "
+    "unexpectedly (exit code: None), shutting down executor."
+)
+
+
+def test_a_worker_killed_by_hand_is_told_from_one_that_the_kernel_ended() -> None:
+    gone = (Owner("worker", 1, 85),)
+    by_hand = diagnose(Host(oom_kills=0, gone=gone), BANNER, ENGINE, WORKER_GONE).root_cause
+    assert by_hand is not None
+    assert (by_hand.rule, by_hand.process, by_hand.rank, by_hand.pid) == ("killed-from-outside", "worker", 1, 85)
+    assert "no such kill" in by_hand.summary and by_hand.confidence == 0.9
+    by_kernel = diagnose(Host(oom_kills=1, gone=gone), BANNER, ENGINE, WORKER_GONE).root_cause
+    assert by_kernel is not None and (by_kernel.rule, by_kernel.category) == ("host-oom-kernel", "host-oom-kill")
+    unseen = diagnose(Host(), BANNER, ENGINE, WORKER_GONE).root_cause
+    assert unseen is not None and unseen.confidence < by_hand.confidence
+
+
+def test_a_silent_engine_core_that_is_gone_was_killed() -> None:
+    found = diagnose(Host(oom_kills=0, gone=(Owner("engine_core", None, 7),)), *SILENT).root_cause
+    assert found is not None and (found.rule, found.process, found.pid) == ("killed-from-outside", "engine_core", 7)
+
+
+def test_an_api_server_that_takes_its_container_along() -> None:
+    state = ContainerState(False, 137)
+    found = diagnose(Host(state, oom_kills=0), BANNER, ENGINE).root_cause
+    assert found is not None and (found.rule, found.process) == ("killed-from-outside", "api_server")
+    uncounted = diagnose(Host(state), BANNER, ENGINE).root_cause
+    assert uncounted is not None and uncounted.rule == "host-oom-kernel"
+
+
+def test_an_exception_stays_the_cause_whoever_is_gone() -> None:
+    lines = (BANNER, ENGINE, *core_error("ValueError: No available memory for the cache blocks."))
+    found = diagnose(Host(oom_kills=0, gone=(Owner("engine_core", None, 7),)), *lines).root_cause
+    assert found is not None and found.category == "kv-cache-too-small"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kit.watch.processes import of_container
+from kit.watch.processes import of_container, oom_kills
 from kit.watch.resources import Resources, disk_bytes
 
 
@@ -62,3 +62,18 @@ def test_rates_from_the_processes_or_else_from_the_whole_machine(tmp_path: Path)
     (tmp_path / "sys/block/sda").mkdir(parents=True)
     assert disk_bytes(tmp_path) == 2048 * 512
     assert whole.sample(0.0).whole_machine
+
+
+def test_kills_for_memory_are_counted_by_either_cgroup_version(tmp_path: Path) -> None:
+    process(tmp_path, 700, 1)
+    (tmp_path / "proc/700/cgroup").write_text("4:memory:/docker/abc\n0::/system.slice/docker-abc.scope\n")
+    assert oom_kills(700, tmp_path) is None
+    for path, text in (
+        ("memory/docker/abc/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
+        ("system.slice/docker-abc.scope/memory.events", "low 0\noom 5\noom_kill 3\n"),
+    ):
+        file = tmp_path / "sys/fs/cgroup" / path
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+        assert oom_kills(700, tmp_path) == int(text.strip()[-1])
+        file.unlink()
