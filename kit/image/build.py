@@ -70,7 +70,7 @@ def ensure(
     with files.locked(lock, what=f"building an image of {recipe.name}", wait=True, on_wait=say):
         if not again and (there := find(recipe, engine)):
             return there
-        _need_space(recipe, engine, 2 * sum(w.size for w in recipe.wheels))  # at the very least, before the fetch
+        _need_space(recipe, engine, sum(w.size for w in recipe.wheels))  # at the very least, before the fetch
         fetch(recipe, store, say)
         _need_space(recipe, engine, _unpacked(recipe, store))
         base = base_tar(recipe.base, store, say)
@@ -133,10 +133,11 @@ def staged(recipe: Recipe, base: Path, store: Store) -> Iterator[Path]:
 
 
 def _need_space(recipe: Recipe, engine: Engine, unpacked: int) -> None:
-    """`unpacked`: what the wheels hold, in bytes. The engine keeps layers and their unpacked form, bytecode comes to
-    it; three images took 2.1 to 2.4 times as much."""
+    """`unpacked`: what the wheels hold, in bytes. The engine keeps layers and their unpacked form, bytecode on top:
+    three images took 2.1 to 2.4 times as much. BuildKit copies the wheels, the base and what it works on."""
+    size = unpacked * 9 // 4 + sum(w.size for w in recipe.wheels) + (2 << 30)
     if Path(engine.data_root).is_dir():  # the engine may run elsewhere
-        files.need_space(Path(engine.data_root), unpacked * 9 // 4 + (1 << 30), f"building {recipe.reference}")
+        files.need_space(Path(engine.data_root), size, f"building {recipe.reference}")
 
 
 def _unpacked(recipe: Recipe, store: Store) -> int:
