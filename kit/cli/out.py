@@ -83,6 +83,13 @@ def colour(stream: Any) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def width(stream: Any) -> int:
+    """Columns for text on this stream: the terminal's, as far as lines stay readable; 100 elsewhere."""
+    import shutil
+
+    return max(40, min(120, shutil.get_terminal_size((100, 40)).columns)) if stream.isatty() else 100
+
+
 def console(*, stderr: bool = False) -> Console:
     """A rich console that reads no markup from text and falls back to 100 columns off a terminal."""
     from rich.console import Console

@@ -60,7 +60,11 @@ def render_text(diagnosis: Diagnosis, *, path: str = "", colour: bool = False, w
     pid = f" (pid {root.pid})" if root.pid is not None else ""
     place = f"{path}:{root.line}" if path and root.line else f"line {root.line}" if root.line else "no line of its own"
     first = "first" if diagnosis.verdict == "failed" else "seen in"
-    out.append(f"{bold}{first}:{end}  {who}{where}{pid}{', ' if who else ''}{clean(place)}, stage {root.stage}")
+    by, place = f"{who}{where}{pid}", clean(place)
+    if by and len(first) + len(by) + len(place) + len(root.stage) + 13 > width:
+        out += [f"{bold}{first}:{end}  {by}, stage {root.stage}", f"  {place}"]
+    else:
+        out.append(f"{bold}{first}:{end}  {by}{', ' if by else ''}{place}, stage {root.stage}")
     out.append(
         f"{bold}cause:{end}  {root.category} ({root.confidence:.0%} sure{', ' + root.rule if root.rule else ''})"
     )

@@ -62,6 +62,7 @@ def watch(
     limits = deployment.kit.limits
     with (run / "events.jsonl").open("w") as kept:
         events = Events(lambda line: print(line, file=kept, flush=True))
+        good = False
         session = Session(
             [events, *views()],
             Resources(box.state(client, str(created.id)).pid, gpus=deployment.kit.engine.device == "cuda"),
@@ -80,6 +81,7 @@ def watch(
                 snapshot = session.snapshot()
                 record(run, "run.json", {"schema": "kit.run/1", "image": image, "ready_s": round(seconds, 2)})
                 history.write(run, snapshot, seconds, ready=True)
+                good = True
                 return Started(run, seconds, False)
             first = follower.fatal_since
             first_at = None if first is None else round(first - began, 3)
@@ -90,7 +92,7 @@ def watch(
             follower.end()
             raise
         finally:
-            session.close()
+            session.close(good)
 
 
 def _died(

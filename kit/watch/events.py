@@ -41,7 +41,7 @@ class Events:
         elif found.verdict == "ok":
             self._judged = ""
 
-    def close(self) -> None:
+    def close(self, good: bool) -> None:
         """Nothing is held open."""
 
     def say(self, at: float, event: str, **fields: Any) -> None:

@@ -39,18 +39,21 @@ def figure(name: str, value: float | str) -> str | None:
         return None
 
 
-def progress(now: Snapshot, frame: Frame) -> str:
-    """The bar in words: "26 of 64 shards, 28.1 s each, 17:46 min to go"; empty without a bar."""
+def progress(now: Snapshot, frame: Frame, *, going: bool = True) -> str:
+    """The bar in words: "26 of 64 shards, 17:46 min to go, 28.1 s each"; empty without a bar; only what is done when it
+    does not go on (`going`)."""
     bar = now.bar
     if bar is None:
         return ""
     items = "shards" if "shards" in bar.label else "graphs" if "graph" in bar.label else "items"
     text = f"{bar.done} of {bar.total} {items}"
-    if bar.per_s and bar.done < bar.total:
-        text += f", {1 / bar.per_s:.1f} s each" if bar.per_s < 1 else f", {bar.per_s:.1f} a second"
+    if not going:
+        return text
     left = frame.estimate.stage_left_s
     if left is not None and bar.done < bar.total:
         text += f", {duration(left)} to go"
+    if bar.per_s and bar.done < bar.total:
+        text += f", {1 / bar.per_s:.1f} s each" if bar.per_s < 1 else f", {bar.per_s:.1f} a second"
     return text
 
 

@@ -34,7 +34,7 @@ class Plain:
         self._progress(frame)
         self._judge(frame)
 
-    def close(self) -> None:
+    def close(self, good: bool) -> None:
         """Nothing is held open."""
 
     def _progress(self, frame: Frame) -> None:

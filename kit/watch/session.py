@@ -40,8 +40,8 @@ class View(Protocol):
     def changes(self, changes: Sequence[Change], frame: Frame) -> None:
         """What is new since the last call; may be nothing."""
 
-    def close(self) -> None:
-        """The start is over; leave the terminal as it was."""
+    def close(self, good: bool) -> None:
+        """The start is over, well or not; leave the terminal as it was."""
 
 
 class Session:
@@ -106,9 +106,10 @@ class Session:
         with self._lock:
             return self._feed.tracker.snapshot()
 
-    def close(self) -> None:
+    def close(self, good: bool) -> None:
+        """Close the views; `good`: the start got ready."""
         for view in self._views:
-            view.close()
+            view.close(good)
         if self._resources is not None:
             self._resources.close()
 

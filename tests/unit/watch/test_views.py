@@ -77,6 +77,32 @@ def test_the_screen_says_where_it_is_how_far_and_shows_no_control_characters() -
     assert "\x1b" not in text and "\x07" not in text and "\x9b" not in text
 
 
+def shown(frame: Frame, width: int, failed: bool = False) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, record=True)
+    console.print(screen("kimi", frame, failed=failed))
+    return console.export_text().splitlines()
+
+
+def test_eighty_columns_hold_what_matters_of_a_long_load() -> None:
+    _, frame = watched(until=1000)
+    lines = shown(frame, 80)
+    assert max(map(len, lines)) <= 80 and len(lines) <= 24
+    assert " ▶ weights                15:33 min  ████░░░░ 33 of 64 shards, 14:30 min to go" in "\n".join(lines)
+    assert lines[0].startswith("kimi  16:")
+
+
+def test_a_narrow_terminal_cuts_lines_and_wraps_none() -> None:
+    _, frame = watched(until=1000)
+    assert len(shown(frame, 40)) == len(shown(frame, 200))
+
+
+def test_the_last_screen_of_a_failed_start_says_so() -> None:
+    _, frame = watched(kind=Start(crash_at=0.83))
+    lines = shown(frame, 100, failed=True)
+    assert lines[0].endswith("failed") and any("✕ weights" in line for line in lines)
+    assert not any("▶" in line for line in lines)
+
+
 def test_ranks_are_grouped_as_ranges() -> None:
     _, frame = watched(until=57)
     for process in frame.snapshot.processes:
