@@ -1,4 +1,5 @@
-/* The profile that the stand-in answers from: a file of `key=value` lines, read once, and the faults in it. */
+/* The profile that the stand-in answers from: a file of `key=value` lines, read once (or at every call, where it says
+   `reread=1`: then a test may replace it, and the figures move), and the faults in it. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ static void read_profile(void) {
     fseek(file, 0, SEEK_END);
     long size = ftell(file);
     rewind(file);
+    free(profile);
     profile = calloc(1, (size_t)size + 2);
     profile[0] = '\n'; /* so that every key stands behind a newline */
     if (fread(profile + 1, 1, (size_t)size, file) != (size_t)size)
@@ -68,6 +70,8 @@ static const char *look_at(const char *kind, const char *what, int gpu, int peer
 
 /* What the profile does to a call before it may answer: hang, crash, fail. */
 static int fault(const char *function, int gpu, int peer) {
+    if (look("reread"))
+        read_profile();
     if (look_at("hang", function, gpu, peer))
         for (;;)
             pause();

@@ -1,0 +1,3 @@
+from tests.standin.plugin import library, machine
+
+__all__ = ["library", "machine"]
