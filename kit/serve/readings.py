@@ -13,10 +13,13 @@ from kit import files
 from kit.errors import MissingError
 from kit.logs.acceptance import Acceptance, Sample
 from kit.smoke.counters import Counters
+from kit.watch.words import duration
 
 EVERY_S = 60.0
 KEEP = 3000
 ENOUGH = 400  # draft tokens between two points
+MOST = 12  # points that are judged
+HORIZONS = (3, 12, None)  # hours: a fall is seen soon although the days before were good
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,30 @@ def note(path: Path, counted: Counters, started: str, now: float) -> list[Readin
 
 
 def falling(known: Sequence[Reading], started: str) -> str | None:
-    """What is wrong with the acceptance between the readings of one container: too low or falling; None if nothing."""
+    """What is wrong with the acceptance between the readings of one container: too low or falling, over the last hours
+    or over all of its time; None if nothing."""
     own = [reading for reading in known if reading.started == started]
-    samples: list[Sample] = []
-    last = own[0] if own else None
-    for reading in own[1:]:
-        assert last is not None
+    for hours in HORIZONS:
+        recent = own if hours is None else [r for r in own if r.time >= own[-1].time - hours * 3600]
+        samples = _samples(recent)
+        found = Acceptance(samples=samples, last=samples[-1] if samples else None).judge()
+        if found:
+            return f"{found[1]} in {duration(recent[-1].time - recent[0].time)}"
+    return None
+
+
+def _samples(readings: Sequence[Reading]) -> list[Sample]:
+    """What was drafted and accepted between readings, in at most a dozen stretches of alike many draft tokens: single
+    minutes say little."""
+    if not readings:
+        return []
+    enough = max(ENOUGH, (readings[-1].draft_tokens - readings[0].draft_tokens) // MOST)
+    samples = []
+    last = readings[0]
+    for reading in readings[1:]:
         drafts, drafted = reading.drafts - last.drafts, reading.draft_tokens - last.draft_tokens
-        if drafted >= ENOUGH and drafts > 0:
+        if drafted >= enough and drafts > 0:
             accepted = reading.accepted_tokens - last.accepted_tokens
             samples.append(Sample(0, "", 1 + accepted / drafts, accepted, drafted, None))
             last = reading
-    found = Acceptance(samples=samples, last=samples[-1] if samples else None).judge()
-    return found[1] if found else None
+    return samples

@@ -51,8 +51,8 @@ class Status:
     """`verdict` is "ready", "not-ready", "dead" or "absent"; `why` says why it is not ready.
 
     `counted` and `gauges` are what the engine has counted since its start and its load now, None when they cannot
-    be read. `as_locked` says whether the container's image is the one in the lock (None: there is no lock).
-    `warnings` are in words for people.
+    be read. `trend` is what is wrong with the acceptance over hours. `as_locked` says whether the container's image
+    is the one in the lock (None: there is no lock). `warnings` are in words for people.
     """
 
     verdict: str
@@ -68,6 +68,7 @@ class Status:
     counted: Counters | None = None
     gauges: Gauges | None = None
     log: Log = Log()
+    trend: str | None = None
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -149,11 +150,11 @@ def status(deployment: Deployment, client: DockerClient, api: Api, before: Statu
     version = known.version
     with contextlib.suppress(ApiError, ValueError, KeyError, TypeError):
         version = version or str(api.get("/version", timeout=2).json()["version"])
-    known = replace(known, served=served, counted=counted, gauges=load, version=version)
-    trend = None
-    if counted and counted.speculating:
+    trend = same.trend if same else None
+    if counted and counted.speculating and same is None:
         kept = readings.note(deployment.state / "readings.jsonl", counted, now.started_at, time.time())
         trend = readings.falling(kept, now.started_at)
+    known = replace(known, served=served, counted=counted, gauges=load, version=version, trend=trend)
     return replace(
         known,
         verdict="not-ready" if why else "ready",
