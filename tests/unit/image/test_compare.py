@@ -16,6 +16,7 @@ from kit.errors import IntegrityError
 from kit.image.compare import differences, tree, tree_digest
 from kit.image.saved import SavedImage, read
 from kit.image.verify import identity, unlike
+from kit.lock.document import Identity
 
 EPOCH = 1793491200
 
@@ -159,9 +160,9 @@ def test_another_number_of_layers_still_names_the_file():
 
 def test_an_identity_is_compared_as_far_as_both_sides_know_it():
     one, two = image(BASE), image(BASE, tar(member("etc/a", b"x")))
-    known = identity(one, exact=True)
-    assert unlike(known, identity(one, exact=True)) == []
-    assert unlike(known, identity(one, exact=False)) == []
-    wrong = unlike(known, identity(two, exact=True))
+    known = identity(one)
+    assert unlike(known, identity(one)) == []
+    assert unlike(known, Identity(tree=known.tree)) == []
+    wrong = unlike(known, identity(two))
     assert [line.split(":")[0] for line in wrong] == ["file tree", "configuration", "layers"]
-    assert unlike(known, identity(two, exact=False)) == [wrong[0]]
+    assert unlike(known, Identity(tree=identity(two).tree)) == [wrong[0]]
