@@ -208,7 +208,7 @@ class _Checked:
 
 def _not_loaded(image: Image, answer: dict[str, Any]) -> KitError:
     text = str(answer.get("errorDetail", {}).get("message") or answer.get("error"))
-    if "no space left" in text:
+    if "no space left" in text.lower():
         return MissingError(
             f"no space left on the engine's disk while loading {image.reference}",
             evidence=[text],

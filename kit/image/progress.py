@@ -56,7 +56,7 @@ def explain(lines: Sequence[str], data_root: str) -> KitError:
     text = "\n".join(lines)
     said = [re.sub(r"^#\d+ [\d.]+ ", "", line) for line in lines if re.match(r"#\d+ [\d.]+ \S", line)][-12:]
     evidence = said or [line for line in lines if line.strip()][-8:]
-    if "no space left on device" in text:
+    if "no space left on device" in text.lower():  # Go's words, and C's
         return MissingError(
             "the disk of the Docker engine filled up during the build",
             hint=f"df -h {data_root}; free some (docker builder prune), then run this again",
