@@ -16,13 +16,11 @@ from kit import files
 from kit.bundle.images import ImageArchive, read_archive
 from kit.bundle.parts import Piece
 from kit.serve.container import docker_errors
+from kit.serve.identity import CONTENT, SYSTEM
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-# containerd's store of blobs: of a Docker engine that runs its own containerd, and of the system's
-CONTENT = "io.containerd.content.v1.content/blobs/sha256"
-SYSTEM = Path("/var/lib/containerd")
 _MAX_JSON = 8 << 20
 
 

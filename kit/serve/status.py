@@ -19,14 +19,16 @@ from kit.serve import container as box
 from kit.serve import readings
 from kit.serve.api import Api, ApiError
 from kit.serve.gauges import Gauges, gauges
+from kit.serve.identity import recorded, unlike
 from kit.smoke.counters import Counters, parse
 
 if TYPE_CHECKING:
     from docker import DockerClient
+    from docker.models.containers import Container
 
 LOG_LINES = 3000
 FULL = 0.95
-INPUT, PATCHES = "kit.input", "kit.patches"  # labels of an image that the kit built; kit.image.recipe writes them
+PATCHES = "kit.patches"  # label of an image that the kit built; kit.image.recipe writes it
 _ERROR = re.compile(rb"\b(?:ERROR|CRITICAL) (?:\d{4}-)?\d\d-\d\d \d\d:\d\d")
 EXIT = {
     "ready": 0,
@@ -124,7 +126,7 @@ def status(deployment: Deployment, client: DockerClient, api: Api, before: Statu
     labels = found.labels
     known = Status(
         "dead", None, now, image, str(found.attrs["Image"]), tuple(filter(None, labels.get(PATCHES, "").split(","))),
-        _as_locked(deployment, labels.get(INPUT)),
+        _as_locked(deployment, found, client),
     )  # fmt: skip
     same = before if before and before.container and before.container.started_at == now.started_at else None
     log = same.log if same else None
@@ -180,8 +182,8 @@ def read_log(chunks: Iterable[bytes]) -> Log:
 
 
 def _warnings(deployment: Deployment, now: Status, acceptance: str | None) -> Iterator[str]:
-    if now.as_locked is False:
-        yield f"the image is not the one in {deployment.file.with_suffix('.lock').name}"
+    if now.as_locked is False and (record := recorded(deployment)):
+        yield f"the image is not the one in {record.file.name}"
     if now.version and not now.version.startswith(deployment.kit.engine.vllm):
         yield f"vLLM {now.version} runs, kit.yaml says {deployment.kit.engine.vllm}"
     if acceptance:
@@ -192,12 +194,18 @@ def _warnings(deployment: Deployment, now: Status, acceptance: str | None) -> It
         yield f"it has crashed and was restarted {now.container.restarts} times"
 
 
-def _as_locked(deployment: Deployment, label: str | None) -> bool | None:
-    """Whether the image was built from the locked inputs. Only the line that says so is read: this must be quick."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        locked = re.search(r"^  input: ([0-9a-f]{64})$", deployment.file.with_suffix(".lock").read_text(), re.MULTILINE)
-        return None if locked is None else locked[1] == label
-    return None
+def _as_locked(deployment: Deployment, container: Container, client: DockerClient) -> bool | None:
+    """Whether the container's image is the one that was recorded: its inputs, and where known its layers."""
+    from docker.errors import NotFound
+
+    record = recorded(deployment)
+    if record is None or not (record.input or record.layers):
+        return None
+    attrs: dict[str, Any] = {"Config": {"Labels": container.labels}}
+    with box.docker_errors("looking at the container's image"), contextlib.suppress(NotFound):
+        attrs = client.images.get(str(container.attrs["Image"])).attrs
+        return not unlike(record, attrs)
+    return not unlike(replace(record, config=None, layers=()), attrs)  # the image was removed meanwhile
 
 
 def _time(text: str) -> datetime:

@@ -18,6 +18,7 @@ from kit.config import Deployment
 from kit.errors import EngineFailed, GateError
 from kit.render.container import container_name
 from kit.serve import container as box
+from kit.serve import identity
 from kit.serve.api import api_of
 from kit.serve.image import image_of
 from kit.serve.runs import new_run, record
@@ -46,6 +47,7 @@ def up(deployment: Deployment, *, smoke: bool, json: bool, events: bool = False,
         with contextlib.closing(engine.client()) as client:
             image = image_of(deployment, client)
             out.say(f"starting {deployment.name}: vLLM {deployment.kit.engine.vllm}, image {image}")
+            identity.check(deployment, client, image, Path(engine.data_root), out.say)
             preflight = partial(_preflight, deployment) if doctor else lambda: None
             began = start(deployment, engine, client, image, out.say, preflight, lambda: [_view(deployment, events)])
             if isinstance(began, Died):
