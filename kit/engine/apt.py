@@ -110,8 +110,15 @@ def program(name: str, folder: Path) -> tuple[Path, dict[str, str]]:
     if not available():
         raise MissingError(f"the program {name} is not installed", hint=f"install {name} (a package of Debian)")
     source, root = Apt(folder / "apt"), folder / "unpacked"
-    source.update()
-    source.download(source.missing([name]), folder / "tools")
+    try:
+        source.update()
+        source.download(source.missing([name]), folder / "tools")
+    except MissingError as error:
+        raise MissingError(
+            f"the program {name} is not installed, and apt cannot fetch it: {error.message}",
+            hint=f"apt-get install {name} where there is a network; then this needs none",
+            evidence=error.evidence,
+        ) from None
     unpack(folder / "tools", root)
     modules = [*root.glob("usr/share/perl*"), *root.glob("usr/share/perl/*"), *root.glob("usr/lib/*/perl*/*")]
     libraries = list(root.glob("usr/lib/*-linux-gnu"))
