@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 SPEC_LABEL = "kit.spec"
+GOING_S = 20.0  # how long an engine may take to remove a container
 
 
 @dataclass(frozen=True)
@@ -187,10 +189,9 @@ def state(client: DockerClient, container_id: str | None) -> State:
 
 
 def stop(container: Container, grace: int) -> None:
-    """Ask the engine to stop and end it after `grace` seconds; restarts are switched off first."""
-    from docker.errors import NotFound
-
-    with docker_errors(f"stopping container {container.name}"), contextlib.suppress(NotFound):
+    """Ask the engine to stop and end it after `grace` seconds; restarts are switched off first. One that is gone, or
+    that the engine is removing, is fine."""
+    with docker_errors(f"stopping container {container.name}"), may_be_going():
         _restarts(container, 0)
         container.stop(timeout=grace)
 
@@ -207,8 +208,27 @@ def _restarts(container: Container, most: int) -> None:
 
 
 def remove(container: Container) -> None:
-    """Remove a container, running or not; one that is already gone is fine. Volumes stay."""
+    """Remove a container, running or not, and wait until it is gone; one that is already gone is fine. Volumes stay."""
     from docker.errors import NotFound
 
     with docker_errors(f"removing container {container.name}"), contextlib.suppress(NotFound):
-        container.remove(force=True)
+        with may_be_going():
+            container.remove(force=True)
+        until = time.monotonic() + GOING_S
+        while time.monotonic() < until:  # an earlier removal may still be under way: its name is taken until then
+            container.reload()
+            time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def may_be_going() -> Iterator[None]:
+    """Pass over the engine's refusals to touch a container that is gone or being removed."""
+    from docker.errors import APIError, NotFound
+
+    try:
+        yield
+    except NotFound:
+        pass
+    except APIError as error:
+        if not any(said in str(error.explanation) for said in ("marked for removal", "is already in progress")):
+            raise
