@@ -70,6 +70,7 @@ _TEXT = {
     "killed": "died with exit code -9, not by the kernel",
 }
 _FULL = 64 << 20
+_EXIT = re.compile(r"(?:exit code:? |': )(-?\d+)")
 
 
 def join(
@@ -143,8 +144,10 @@ def _from_state(state: ContainerState, oom_kills: int | None) -> str | None:
 def _died(cause: Cause, host: Host) -> bool:
     """Whether the process of a wordless end is gone, and by SIGKILL: a crash is told by Python's fault handler or, as
     a number, by the process that waits for it."""
-    known = cause.rule is None or cause.rule.category != "native-crash" or cause.rule.rank > 0
-    return known and any(owner.role == _victim(cause).role for owner in host.gone)
+    codes = _EXIT.findall(f"{cause.exception} {cause.failure.exception}")
+    if cause.basis == "quoted" or (codes and not {"-9", "137"} & set(codes)):
+        return False
+    return any(owner.role == _victim(cause).role for owner in host.gone)
 
 
 def _victim(cause: Cause) -> Owner:

@@ -133,6 +133,17 @@ def test_a_silent_engine_core_that_is_gone_was_killed() -> None:
     assert found is not None and (found.rule, found.process, found.pid) == ("killed-from-outside", "engine_core", 7)
 
 
+@pytest.mark.parametrize(
+    ("code", "rule"), [("-9", "killed-from-outside"), ("-11", "silent-death-by-signal"), ("1", "silent-death")]
+)
+def test_an_exit_code_in_the_log_says_how_it_ended(code: str, rule: str) -> None:
+    told = START_FAILED.replace("{}", "{'EngineCore_DP0': " + code + "}")
+    assert told != START_FAILED
+    lines = (BANNER, ENGINE, *trace(API, told))
+    found = diagnose(Host(oom_kills=0, gone=(Owner("engine_core", None, 7),)), *lines).root_cause
+    assert found is not None and found.rule == rule
+
+
 def test_an_api_server_that_takes_its_container_along() -> None:
     state = ContainerState(False, 137)
     found = diagnose(Host(state, oom_kills=0), BANNER, ENGINE).root_cause

@@ -141,3 +141,13 @@ def test_events_that_are_told_late_say_what_was_then() -> None:
     told = [json.loads(line) for line in out]
     assert len([e for e in told if e["event"] == "stage" and e["stage"] == "load" and e["process"]]) == 8
     assert [e["done"] for e in told if e["event"] == "progress" and e["stage"] == "load"] == list(range(65))
+
+
+def test_a_frame_holds_for_a_second_unless_the_log_says_something() -> None:
+    session, _ = watched(until=100)
+    first = session.tick(200.0)
+    assert session.tick(200.9) is first
+    session.take(b"(Worker_TP0 pid=200) hello\n", 200.95)
+    told = session.tick(200.96)
+    assert told is not first and told.snapshot.last_text == "hello"
+    assert session.tick(202.0) is not told
