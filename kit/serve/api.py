@@ -151,10 +151,11 @@ def _piece(event: dict[str, Any]) -> str | None:
 def _plain(error: requests.RequestException) -> str:
     """The innermost reason: "connection refused" rather than a stack of wrappers."""
     reason: BaseException = error
-    while isinstance(getattr(reason, "reason", None), BaseException) or (
-        reason.args and isinstance(reason.args[0], BaseException)
-    ):
-        inner = getattr(reason, "reason", None)
-        reason = inner if isinstance(inner, BaseException) else reason.args[0]
+    while True:
+        told = (getattr(reason, "reason", None), *reason.args)
+        inner = next((part for part in told if isinstance(part, BaseException)), None)
+        if inner is None:
+            break
+        reason = inner
     text = getattr(reason, "strerror", None) or str(reason)
     return text.split(": ", 1)[-1] if text.startswith("HTTPConnection(") else text

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kit.cli import out
@@ -42,12 +43,13 @@ def watch(deployment: Deployment, *, every: float, count: int | None) -> int:
         found = box.find(client, container_name(deployment))
         if found is None:
             raise MissingError(f"{deployment.name} has no container", hint="kit up")
+        gpus = deployment.kit.engine.device == "cuda"
         pid = box.state(client, str(found.id)).pid
-        used = Resources(pid, gpus=deployment.kit.engine.device == "cuda")
+        used = Resources(pid, gpus=gpus)
         looks, seen = History(), 0
         start: _Start | None = None
         before, read_at = None, 0.0
-        with _live() as live, contextlib.closing(used):
+        with _live() as live:
             try:
                 while True:
                     before = before if time.monotonic() < read_at + LOG_EVERY_S else None
@@ -55,16 +57,28 @@ def watch(deployment: Deployment, *, every: float, count: int | None) -> int:
                     if before is None:
                         read_at = time.monotonic()
                     before = now
+                    if now.container and now.container.pid not in (0, pid):  # restarted: other processes, another log
+                        used.close()
+                        pid = now.container.pid
+                        used = Resources(pid, gpus=gpus)
                     used.sample(time.monotonic())
+                    if start is not None and (now.verdict == "ready" or start.over):
+                        start.close()
+                        start = None
                     if now.verdict == "not-ready" and start is None:
                         start = _Start(deployment, client)
-                    _show(deployment, live, now, looks, used, start if now.verdict == "not-ready" else None)
+                    _show(deployment, live, now, looks, used, start)
                     seen += 1
                     if (count and seen >= count) or now.verdict in ("dead", "absent"):
-                        return EXIT[now.verdict]
+                        break
                     time.sleep(every)
             except KeyboardInterrupt:
                 return EXIT[now.verdict] if seen else 0
+            finally:
+                used.close()
+        if now.verdict == "dead":
+            out.say("next:  kit diagnose")
+        return EXIT[now.verdict]
 
 
 def _show(
@@ -92,16 +106,17 @@ def _live():  # type: ignore[no-untyped-def]
         yield live
 
 
+def _time(stamp: str) -> datetime:
+    """An engine's time, without the nanoseconds; UTC."""
+    return datetime.fromisoformat(stamp[:26].rstrip("Z"))
+
+
 class _Start:
-    """A start that is under way, read from the container's log from its beginning, by the log's own times."""
+    """A start that is under way, read from the container's log from its beginning, by the engine's times of its lines:
+    progress bars bear none of their own."""
 
     def __init__(self, deployment: Deployment, client: DockerClient) -> None:
-        from kit.watch.feed import Feed
-
         self._name = deployment.name
-        self._feed = Feed()
-        self._lock = threading.Lock()
-        self._arrived = time.monotonic()
         limits = deployment.kit.limits
         self._session = Session(
             (),
@@ -109,20 +124,24 @@ class _Start:
             history.former(deployment.runs),
             stall_timeout=limits.stall_timeout,
             stage_timeouts={str(name): seconds for name, seconds in limits.stage_timeouts.items()},
-            feed=self._feed,
         )
         found = box.find(client, container_name(deployment))
         assert found is not None
-        self._stream = found.logs(stream=True, follow=True)
+        self.over = False
+        self._began = _time(box.state(client, str(found.id)).started_at)
+        self._stream = found.logs(stream=True, follow=True, timestamps=True, since=self._began)
         threading.Thread(target=self._read, daemon=True).start()
+
+    def close(self) -> None:
+        """Follow the log no longer."""
+        with contextlib.suppress(Exception):
+            self._stream.close()
 
     def show(self, live: Live | None) -> None:
         from kit.watch.lines import outlook, progress, title
         from kit.watch.live import screen as start_screen
 
-        with self._lock:
-            at = self._feed.tracker.last_at + time.monotonic() - self._arrived
-            frame = self._session.tick(at)
+        frame = self._session.tick((datetime.now(UTC).replace(tzinfo=None) - self._began).total_seconds())
         if live is not None:
             live.update(start_screen(self._name, frame), refresh=True)
             return
@@ -130,8 +149,12 @@ class _Start:
         out.data(f"{time.strftime('%H:%M:%S')}  starting: " + out.clean("; ".join(p for p in parts if p)))
 
     def _read(self) -> None:
+        rest = b""
         with contextlib.suppress(Exception):  # the container ended: the next look says so
             for chunk in self._stream:
-                with self._lock:
-                    self._feed.bytes(chunk, None)
-                    self._arrived = time.monotonic()
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    stamp, _, text = line.partition(b" ")
+                    at = (_time(stamp.decode()) - self._began).total_seconds()
+                    self._session.take(text + b"\n", max(0.0, at))
+        self.over = True

@@ -69,8 +69,8 @@ class Session:
         self._frame: Frame | None = None
         self._fresh = True
 
-    def take(self, chunk: bytes, at: float) -> None:
-        """Take what the log grew by at `at`."""
+    def take(self, chunk: bytes, at: float | None) -> None:
+        """Take what the log grew by at `at` (None: at the times that its lines tell)."""
         with self._lock:
             self._new += self._feed.bytes(chunk, at)
             self._fresh = True

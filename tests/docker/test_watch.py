@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 
 from benchmarks.replay.deployment import playing
 from benchmarks.replay.make_log import Start
-from tests.docker.harness import ROOT, Box, Done
+from tests.docker.harness import ROOT, Box, Done, kit_command, kit_environment
 from tests.docker.test_failures import kill_worker, processes, start
 
 SPEED = 100
@@ -56,6 +58,17 @@ def test_a_start_of_eight_ranks_and_64_shards_is_told_as_its_log_tells_it(played
     figures = {e["name"]: e["value"] for e in told if e["event"] == "figure"}
     assert (figures["weights_s"], figures["kv_tokens"], figures["graphs_gib"]) == (1800.0, 185344.0, 1.13)
     assert told[-1]["event"] == "result" and told[-1]["result"]["verdict"] == "pass"
+
+
+def test_another_terminal_sees_the_start_move(played: Callable[..., Box]) -> None:
+    made = played(Start())
+    command = kit_command("up", "--no-smoke", "--no-doctor", "-f", made.file)
+    with subprocess.Popen(command, env=kit_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as up:
+        wait_for_stage(made, "load")
+        watched = made.kit("watch", "-n", "4", "--every", "1")
+        assert up.wait(120) == 0
+    shards = [int(n) for n in re.findall(r"starting: weights; (\d+) of 64 shards", watched.out)]
+    assert len(set(shards)) >= 3 and shards == sorted(shards)
 
 
 def test_a_crash_at_83_per_cent_ends_the_wait_although_the_server_stays(played: Callable[..., Box]) -> None:
@@ -135,8 +148,6 @@ def test_the_embedded_engine_from_its_start_to_its_report(box: Callable[..., Box
 
 
 def opened_by_diagnose(archive: Box) -> str:
-    import subprocess
-
     command = [sys.executable, "-m", "kit", "diagnose", str(archive.file)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
 
