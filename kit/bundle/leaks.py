@@ -17,6 +17,8 @@ from kit.support.redact import Redactor, Rule
 # Of the general rules these refuse a bundle; mail and network addresses that a person wrote may be told.
 REFUSING = {"private-key", "url-password", "url-parameter", "authorization", "named-secret", "option-secret"}
 REFUSING |= {"known-token", "home"}
+# The folder in which a deployment was qualified, which may have been another than the one it is packed in.
+_QUALIFIED_IN = Rule("folder", "folder", re.compile(r"/[^\s\"']*(?=/\.kit\b)"), plain=True)
 _IN_LOCK = {"user-name", "host-name"}  # a package in the lock may have the same name as a person
 
 
@@ -34,7 +36,7 @@ def of_machine(deployment: Deployment, folders: Mapping[str, Path]) -> list[Rule
 
 def cleaned(text: str, own: Sequence[Rule], name: str) -> str:
     """`text` with everything replaced that any rule finds. `own` are those of `of_machine`."""
-    return Redactor([*own, *redact.rules()]).text(text, name)
+    return Redactor([*own, _QUALIFIED_IN, *redact.rules()]).text(text, name)
 
 
 def found_in(files: Mapping[str, bytes], own: Sequence[Rule], allowed: Sequence[str]) -> list[str]:

@@ -137,6 +137,9 @@ def test_reports_are_cleaned(tmp_path, monkeypatch):
     clean = shown.cleaned(contents.machine_rules(deployment(tmp_path)))
     assert clean.doctor["checks"][0]["found"] == "33 GB at [folder]/.kit of [host-1], key [secret]"
     assert (clean.smoke, clean.run) == (shown.smoke, shown.run)
+    moved = Qualification(SMOKE, None, {"checks": [{"found": "33 GB at /data/elsewhere/.kit/embedded (ext4)"}]})
+    clean = moved.cleaned(contents.machine_rules(deployment(tmp_path)))
+    assert clean.doctor["checks"][0]["found"] == "33 GB at [folder]/.kit/embedded (ext4)"
 
 
 def test_a_lock_may_name_a_package_like_a_person(tmp_path, monkeypatch):
