@@ -13,7 +13,6 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -119,8 +118,8 @@ class Canonical:
         files = [len(data) for _, data in self.heads()] + list(layers.values())
         return sum(tar.BLOCK + size + tar.padding(size) for size in files) + len(tar.END)
 
-    def stream(self) -> Iterator[bytes | memoryview]:
-        """The archive's bytes, in chunks that are good until the next is asked for.
+    def stream(self, good: int = 1) -> Iterator[bytes | memoryview]:
+        """The archive's bytes, in chunks that are good until the `good`th after them is asked for.
 
         Raises IntegrityError when a layer is not the one that the configuration names.
         """
@@ -133,11 +132,10 @@ class Canonical:
             written.add(digest)
             yield tar.header(_blob(digest), self.sizes[number], executable=False)
             found = hashlib.sha256()
-            with self.image.layer(number) as source, ThreadPoolExecutor(1) as beside:
-                for chunk in chunks(source):
-                    hashed = beside.submit(found.update, chunk)  # while whoever asked compresses it
+            with self.image.layer(number) as source:
+                for chunk in chunks(source, good):
+                    found.update(chunk)
                     yield chunk
-                    hashed.result()
             if f"sha256:{found.hexdigest()}" != digest:
                 raise IntegrityError(
                     f"layer {number} of the image archive is not the one that its configuration names",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any, BinaryIO
 from kit.bundle import names
 
 CHUNK = 1 << 20
+FLUSH = 64 << 20  # written bytes after which the disk is asked to begin: at the end there is little to wait for
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class PartsWriter:
         self._path, self._limit, self._hashed = path, limit, hashed
         self._file: BinaryIO | None = None
         self._hash, self._size = hashlib.sha256(), 0
+        self._unflushed, self._flush = 0, _Flush()
         self.parts: list[Part] = []
 
     def write(self, data: bytes | memoryview) -> None:
@@ -57,6 +61,9 @@ class PartsWriter:
             if self._hashed:
                 self._hash.update(take)
             self._size += take.nbytes
+            self._unflushed += take.nbytes
+            if self._unflushed >= FLUSH and self._flush.begin(self._file.fileno()):
+                self._unflushed = 0
             view = view[take.nbytes :]
             if self._size == self._limit:
                 self._end_part()
@@ -90,10 +97,41 @@ class PartsWriter:
     def _end_part(self) -> None:
         assert self._file is not None
         self._file.flush()
+        self._flush.end()
         os.fsync(self._file.fileno())
         self._file.close()
         self.parts.append(Part(self._next(), self._size, self._hash.hexdigest()))
         self._file = None
+
+
+class _Flush:
+    """Brings a file to the disk while more of it is written."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._error: OSError | None = None
+
+    def begin(self, handle: int) -> bool:
+        """Begin to flush an open file; false while that is under way already. Raises the last one's OSError."""
+        if self._thread is not None and self._thread.is_alive():
+            return False
+        self.end()
+        self._thread = threading.Thread(target=self._work, args=(handle,), daemon=True)
+        self._thread.start()
+        return True
+
+    def end(self) -> None:
+        """Wait for what was begun. Raises its OSError."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _work(self, handle: int) -> None:
+        try:
+            os.fdatasync(handle)
+        except OSError as error:
+            self._error = error
 
 
 class Reader(io.RawIOBase):
@@ -137,10 +175,13 @@ def open_plain(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb", buffering=0)
 
 
-def chunks(source: io.RawIOBase | BinaryIO) -> Iterator[memoryview]:
-    """The stream in buffers of at most CHUNK bytes. A buffer is good until the next is asked for."""
-    buffer = memoryview(bytearray(CHUNK))
-    while count := source.readinto(buffer):  # type: ignore[union-attr]
+def chunks(source: io.RawIOBase | BinaryIO, good: int = 1) -> Iterator[memoryview]:
+    """The stream in buffers of at most CHUNK bytes. A buffer is good until the `good`th after it is asked for."""
+    buffers = itertools.cycle([memoryview(bytearray(CHUNK)) for _ in range(good)])
+    for buffer in buffers:
+        count = source.readinto(buffer)  # type: ignore[union-attr]
+        if not count:
+            return
         yield buffer[:count]
 
 

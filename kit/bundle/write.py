@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kit.bundle import keys, names, sums, tar
+from kit.bundle.ahead import DEPTH, ahead
 from kit.bundle.images import Canonical
 from kit.bundle.parts import Part, PartsWriter, Piece, Reader, chunks
 from kit.errors import UsageError
@@ -141,7 +142,9 @@ def write_bundle(
     try:
         for name, data in sorted(files.items()):
             found |= target.add(name, _counted(_chunks(data), progress), _size(data))
-        found |= target.add(names.IMAGE, compress(_counted(image.stream(), progress)))
+        read = _counted(image.stream(good=DEPTH + 2), progress)
+        with contextlib.closing(ahead(compress(ahead(read)))) as packed:
+            found |= target.add(names.IMAGE, packed)
         for name, data in sorted(last().items()):
             found |= target.add(name, [data], len(data))
         listing = sums.dump(found)
@@ -161,7 +164,8 @@ def compress(data: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     import zstandard
 
     threads = max(1, min(os.cpu_count() or 1, MAX_THREADS))
-    settings = zstandard.ZstdCompressionParameters.from_level(LEVEL, threads=threads, write_checksum=True)
+    # without a checksum of zstd's own: SHA256SUMS holds a better one, and every layer has its digest
+    settings = zstandard.ZstdCompressionParameters.from_level(LEVEL, threads=threads)
     work = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     for chunk in data:
         if out := work.compress(chunk):
