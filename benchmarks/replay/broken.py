@@ -157,8 +157,8 @@ CASES = (
     Case("worker killed, communication", GONE, "worker", killed(WORKER, "distributed_init_method")),
     Case("worker killed, weights", GONE, "worker", killed(WORKER, "Starting to load model")),
     Case("worker killed, drafter weights", GONE, "worker", killed(WORKER, "Loading drafter model")),
-    Case("worker killed, KV cache", GONE, "worker", killed(WORKER, "GPU KV cache size")),
-    Case("engine core killed, KV cache", GONE, "engine_core", killed(CORE, "GPU KV cache size")),
+    Case("worker killed, KV cache", GONE, "worker", killed(WORKER, '"stage": "kv-cache"')),
+    Case("engine core killed, KV cache", GONE, "engine_core", killed(CORE, '"stage": "kv-cache"')),
     Case("API server killed, API start", GONE, "api_server", killed(API, "init engine")),
     Case("worker killed, serving", GONE, "worker", killed_while_serving, sections={"limits": {"restarts": 0}}),
     Case("worker killed, engine core stopped", GONE, "worker", nobody_left_to_tell),
@@ -222,7 +222,8 @@ def run(case: Case, folder: Path, port: int) -> dict[str, Any]:
         root = json.loads((folder / "diagnose.txt").read_text())["root_cause"]
     elif (trial.run / "diagnosis.json").is_file():
         root = json.loads((trial.run / "diagnosis.json").read_text())["root_cause"] or {}
-    kit("down", file=trial.file).wait()
+    for held in trial.held:
+        held.close()
     pid = trial.victim.inner if trial.victim else None
     right = root.get("category") in case.category if case.category else code == 5
     right = right and case.process in ("", root.get("process")) and (pid is None or root.get("pid") == pid)
@@ -257,7 +258,15 @@ def main() -> None:
     for number, case in enumerate(CASES):
         if not only.search(case.name):
             continue
-        rows.append(run(case, given.folder.resolve() / f"{number:02}", given.port))
+        folder = given.folder.resolve() / f"{number:02}"
+        try:
+            rows.append(run(case, folder, given.port))
+        except (RuntimeError, StopIteration, OSError) as error:
+            print(f"{case.name}: could not be tried: {error!r}", file=sys.stderr, flush=True)
+            continue
+        finally:
+            if (folder / "kit.yaml").exists():
+                kit("down", file=folder / "kit.yaml").wait()
         with (given.folder / "broken.jsonl").open("a") as kept:
             print(json.dumps(rows[-1]), file=kept)
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)

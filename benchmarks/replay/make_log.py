@@ -2,8 +2,8 @@
 
     python benchmarks/replay/make_log.py --ranks 8 --shards 64 --minutes 30 --crash-at 0.83 > start.log
 
-Each line begins with the second at which it is printed and a tab (`--plain` leaves that out); `play.py` and
-the stand-in engine print the rest at those times, or faster.
+Each line begins with the second at which it is printed and a tab (`--plain` leaves that out); `vllm`,
+the stand-in engine, prints the rest at those times, or faster.
 """
 
 from __future__ import annotations
