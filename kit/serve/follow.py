@@ -22,14 +22,15 @@ GRACE_S = 0.6  # how long the lines that explain the first fatal one may take to
 class LogFollower:
     """The log of one start. `end` waits for what is still under way and closes the file.
 
-    `take` is called in the thread with each piece as it arrives. `over` is true once the container's output ended,
-    `fault` is what went wrong with following itself.
+    `take` is called in the thread with each piece as it arrives; `news` is set then. `over` is true once the
+    container's output ended, `fault` is what went wrong with following itself.
     """
 
     def __init__(self, container: Container, path: Path, take: Callable[[bytes], None]):
         from kit.logs import Follower
 
         self.path = path
+        self.news = threading.Event()
         self.over = False
         self.fault: Exception | None = None
         self.bytes = 0
@@ -85,9 +86,11 @@ class LogFollower:
                         continue
                     self._follower.feed(chunk)
                 self._take(chunk)
+                self.news.set()
         except Exception as error:  # handed to whoever waits: a thread has nobody to tell
             self.fault = error
         self.over = True
+        self.news.set()
 
     def _pieces(self) -> Iterator[bytes]:
         with contextlib.suppress(Exception):  # a stream that breaks or is closed; the container's state tells the rest

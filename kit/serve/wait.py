@@ -18,7 +18,8 @@ from kit.watch.words import duration
 if TYPE_CHECKING:
     from docker import DockerClient
 
-POLL_S = 0.1
+POLL_S = 0.1  # after news, and while a fatal line waits for what explains it
+IDLE_S = 0.4  # without news: waking costs more than looking does
 STATE_EVERY_S = 5.0  # the end of the log says sooner that the container ended
 ASK_EVERY_S = 1.0
 ASK_EARLY_EVERY_S = 10.0  # before the log says that the API server is coming up
@@ -44,7 +45,7 @@ def wait_until_ready(
 ) -> Ending | None:
     """Wait until ready (None), or until the start cannot become so. `now`: seconds since the start."""
     limits = deployment.kit.limits
-    asker = _Asker(lambda: why_not_ready(deployment, api))
+    asker = _Asker(lambda: why_not_ready(deployment, api), follower.news.set)
     next_state = next_ask = 0.0
     while True:
         at = now()
@@ -73,16 +74,18 @@ def wait_until_ready(
             return Ending("hung", f"hung: no progress for {spent}: {frame.judgement.text}", frame)
         if at > limits.start_timeout:
             return Ending("timeout", f"not ready within limits.start_timeout ({limits.start_timeout} s)", frame)
-        time.sleep(POLL_S)
+        if follower.fatal_since is not None or follower.news.wait(IDLE_S):
+            time.sleep(POLL_S)
+        follower.news.clear()
 
 
 class _Asker:
     """Asks whether the service is ready in a thread of its own: an answer may take long, and a crash must not wait."""
 
-    def __init__(self, why_not: Callable[[], str | None]) -> None:
+    def __init__(self, why_not: Callable[[], str | None], tell: Callable[[], None]) -> None:
         self.ready = False
         self.asked_at = 0.0
-        self._why_not = why_not
+        self._why_not, self._tell = why_not, tell
         self._thread: threading.Thread | None = None
 
     def ask(self, at: float) -> None:
@@ -94,6 +97,7 @@ class _Asker:
 
     def _ask(self) -> None:
         self.ready = self._why_not() is None
+        self._tell()
 
 
 def why_not_ready(deployment: Deployment, api: Api) -> str | None:

@@ -16,7 +16,7 @@ from kit.watch.patterns import patterns
 from kit.watch.session import Frame
 from kit.watch.words import duration
 
-EVERY_S = 1.0
+EVERY_S = 2.0
 BAR = 8
 _HIDDEN = ("serving", "shutdown")
 # stages that a start may well not have are shown only once they came
@@ -24,7 +24,7 @@ _OPTIONAL = ("nccl", "draft-load", "profile", "compile", "warmup", "capture")
 
 
 class Live:
-    """Redraws once a second and at each change of stage."""
+    """Redraws every two seconds and at each change of stage."""
 
     def __init__(self, console: Console, title: str) -> None:
         self._title = title
