@@ -144,7 +144,7 @@ def _smoke(deployment: Deployment, client: DockerClient, run: Path, emit: Emit |
     try:
         result = smoke(deployment, api_of(deployment))
     except EngineFailed as error:
-        diagnosis = _diagnose(deployment, client, run)
+        diagnosis = _diagnose(deployment, client, run, unanswered=True)
         _print_diagnosis(diagnosis, emit)
         if emit:
             emit(_failed(error.message, diagnosis))
@@ -156,7 +156,7 @@ def _smoke(deployment: Deployment, client: DockerClient, run: Path, emit: Emit |
     if result.verdict == "pass":
         emit(report) if emit else show(result, out.console())
         return 0
-    diagnosis = _diagnose(deployment, client, run)
+    diagnosis = _diagnose(deployment, client, run, unanswered=bool(result.errors))
     if emit:
         from kit.logs import to_json
 
@@ -177,9 +177,13 @@ def _smoke(deployment: Deployment, client: DockerClient, run: Path, emit: Emit |
     return GateError.exit_code
 
 
-def _diagnose(deployment: Deployment, client: DockerClient, run: Path) -> Diagnosis | None:
-    """Save the container's whole log beside the result and diagnose it; None when there is none."""
+def _diagnose(deployment: Deployment, client: DockerClient, run: Path, *, unanswered: bool) -> Diagnosis | None:
+    """Save the container's whole log beside the result and diagnose it; None when there is none.
+
+    After a request that was not answered, whoever holds the service up is looked for too.
+    """
     from kit.logs import diagnose_file, to_json
+    from kit.serve.stuck import look
 
     found = box.find(client, container_name(deployment))
     if found is None:
@@ -189,6 +193,8 @@ def _diagnose(deployment: Deployment, client: DockerClient, run: Path) -> Diagno
         for chunk in found.logs(stream=True, follow=False):
             handle.write(chunk)
     diagnosis = diagnose_file(log)
+    if unanswered:
+        diagnosis = look(deployment, client, diagnosis, log, deployment.kit.smoke.timeout)
     record(run, "diagnosis.json", to_json(diagnosis))
     out.say(f"the engine's log: {log}")
     return diagnosis

@@ -24,8 +24,13 @@ def smoke(deployment: Deployment, api: Api, on_answer: Callable[[Answer], None] 
     k = deployment.kit.speculative.num_speculative_tokens if deployment.kit.speculative else 0
     before = read_counters(api)
     answers = []
+    late = False
     for prompt in prompts:
-        answers.append(_ask(deployment, api, prompt))
+        began = time.monotonic()
+        unasked = Answer(prompt.name, "", 0, 0.0, 0.0, "not asked: the one before was not answered in time")
+        answers.append(unasked if late else _ask(deployment, api, prompt))
+        # who does not answer one keeps the next waiting as long
+        late = late or (answers[-1].error is not None and time.monotonic() - began >= deployment.kit.smoke.timeout)
         on_answer(answers[-1])
     counted = _settled(api, before, answers)
     others = counted.requests - sum(a.error is None for a in answers) + before.running

@@ -11,7 +11,7 @@ from pathlib import Path
 from kit.gpu.findings import numbers
 from kit.watch.model import Process, Snapshot
 from kit.watch.patterns import Stage, patterns
-from kit.watch.resources import CardUse, Usage
+from kit.watch.resources import Usage
 from kit.watch.words import duration, rate
 
 HOME = Path(__file__).with_name("signs.toml")
@@ -95,19 +95,21 @@ def _moving(now: Snapshot, recent: Usage | None) -> str | None:
     return None
 
 
+def standstill(now: Snapshot, recent: Usage | None, quiet: float) -> Judgement | None:
+    """Who keeps a service that does not answer from it, judged by the machine alone over `recent`; None: not known."""
+    found = _accused(now, recent) if recent else None
+    return Judgement("hung", found[0], found[1], quiet, 0.0, found[2]) if found else None
+
+
 def _sign(now: Snapshot, recent: Usage | None, quiet: float) -> tuple[Sign, str, Process | None]:
     enough = recent is not None and recent.seconds >= SIGN_AFTER_S * 0.8
+    spins = recent and enough and now.stage in COLLECTIVE and (recent.gpu_busy or 0) >= SPINNING
+    if recent and enough and (accused := _accused(now, recent)):
+        return accused
     behind = _behind(now)
-    name, who, ranks, cards, rest = "silent", None, ", ".join(map(_name, behind)), "", ""
-    if recent and enough and (held := _held(now, recent)):
-        name, who, ranks = "held", held[0], ", ".join(map(_name, held))
-    elif recent and enough and now.stage in COLLECTIVE and _spins(recent):
+    name, who = "silent", None
+    if spins and recent and not recent.gpu_growth_mib:
         name = "gpu-spin"
-    elif recent and enough and (apart := _apart(recent)):
-        name, (waiting, resting) = "rank-away", apart
-        away = [p for p in now.processes if any(p.pid in card.pids for card in resting)]
-        who, ranks = away[0] if away else None, ", ".join(map(_name, away)) or "whoever computes there"
-        cards, rest = (numbers([card.index for card in group]) for group in (waiting, resting))
     elif now.stage == "nccl":
         name = "nccl-wait"
     elif behind:
@@ -118,26 +120,26 @@ def _sign(now: Snapshot, recent: Usage | None, quiet: float) -> tuple[Sign, str,
         name = "asleep"
     sign = signs()[name]
     stage = patterns().stages[now.stage].title
-    text = sign.text.format(stage=stage, quiet=duration(quiet), rate="", ranks=ranks, cards=cards, rest=rest)
+    text = sign.text.format(stage=stage, quiet=duration(quiet), rate="", ranks=", ".join(map(_name, behind)))
     return sign, text, who
 
 
-def _held(now: Snapshot, recent: Usage) -> list[Process]:
-    """The engine's processes that were stopped, or in the kernel, all the while."""
+def _accused(now: Snapshot, recent: Usage) -> tuple[Sign, str, Process | None] | None:
+    """The process that does not run, or does nothing while the cards of the others wait at full use."""
     pids = {p.inner for p in recent.held}
-    return [p for p in now.processes if p.pid in pids]
-
-
-def _spins(recent: Usage) -> bool:
-    return (recent.gpu_busy or 0) >= SPINNING and not recent.gpu_growth_mib
-
-
-def _apart(recent: Usage) -> tuple[list[CardUse], list[CardUse]] | None:
-    """The cards that wait at full use and those that did nothing meanwhile; None unless each card is one of these."""
+    if held := [p for p in now.processes if p.pid in pids]:
+        sign = signs()["held"]
+        return sign, sign.text.format(ranks=", ".join(map(_name, held))), held[0]
     waiting = [card for card in recent.cards if card.least >= SPINNING]
     resting = [card for card in recent.cards if card.most <= RESTING]
     whole = len(waiting) + len(resting) == len(recent.cards)
-    return (waiting, resting) if waiting and resting and whole and not recent.gpu_growth_mib else None
+    if not (waiting and resting and whole) or recent.gpu_growth_mib:
+        return None
+    sign = signs()["rank-away"]
+    away = [p for p in now.processes if any(p.pid in card.pids for card in resting)]
+    ranks = ", ".join(map(_name, away)) or "whoever computes there"
+    cards, rest = (numbers([card.index for card in group]) for group in (waiting, resting))
+    return sign, sign.text.format(ranks=ranks, cards=cards, rest=rest), away[0] if away else None
 
 
 def _name(process: Process) -> str:

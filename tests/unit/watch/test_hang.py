@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.replay.make_log import Start, make_log
 from kit.watch.feed import Feed
-from kit.watch.hang import judge, limit, signs
+from kit.watch.hang import judge, limit, signs, standstill
 from kit.watch.model import Snapshot
 from kit.watch.patterns import patterns
 from kit.watch.processes import ProcessSample
@@ -73,6 +73,15 @@ def test_a_stopped_process_is_named_before_anything_else() -> None:
     found = judge(now, 1880 + 70, Usage(60, 0.0, 7.0, 0, 100, held=(held,)), 60, {})
     assert found.sign == signs()["held"] and found.who is not None and found.who.rank == 3
     assert "rank 3 (pid" in found.text
+
+
+def test_a_service_that_does_not_answer_is_judged_by_the_machine_alone() -> None:
+    now = start_until(1880)
+    away = CardUse(0, 100, 100, (pid_of(now, 0),)), CardUse(1, 0, 0, (pid_of(now, 1),))
+    found = standstill(now, Usage(8, 0.0, 1.0, 0, 0, away), 30)
+    assert found is not None and found.who is not None and found.who.rank == 1
+    assert standstill(now, Usage(8, 0.0, 1.0, 0, 100, away[:1]), 30) is None
+    assert standstill(now, None, 30) is None
 
 
 def test_without_gpu_figures_the_stage_still_speaks() -> None:
