@@ -9,6 +9,7 @@ marks of collectors that nobody named here are learned from the log itself.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from kit.logs.model import Line, Owner
 from kit.logs.wrappers import Wrappers
@@ -22,6 +23,7 @@ _HEADER = re.compile(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<stamp>(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) "
     r"\[?(?P<where>[\w./-]+\.py):\d+\] ?"
 )
+_OWN_RANK = re.compile(r"world_size=\d+ rank=(?P<rank>\d+) local_rank=")
 _TORCH_RANK = re.compile(r"\[rank(\d+)\]: ?(?!\[)")
 _NCCL = re.compile(r"[\w.-]+:(?P<pid>\d+):\d+ \[(?:\d+|\w+)\] ")
 _UVICORN = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): {4,}")
@@ -67,6 +69,8 @@ class Names:
         if match := _HEADER.match(text):
             level, where, stamp = match["level"], match["where"].rsplit("/", 1)[-1], match["stamp"]
             text = text[match.end() :]
+            if owner is not None and owner.rank is None and owner.role == "worker" and owner.pid is not None:
+                owner = self._ranked(owner, owner.pid, text)
             if owner is None:
                 name = where[:-3]
                 owner = Owner("api_server" if name in _API_FILES or name.startswith("serving") else "engine_core")
@@ -81,6 +85,12 @@ class Names:
         if "across cluster]" in text:
             text = _REPEATED.sub("", text)
         return Line(number, text, owner, level, where, race, stamp)
+
+    def _ranked(self, owner: Owner, pid: int, text: str) -> Owner:
+        """A worker whose prefix names no rank yet, with the one that it told itself."""
+        if (match := _OWN_RANK.match(text)) is not None:
+            self.by_pid[pid] = replace(owner, rank=int(match["rank"]))
+        return self.by_pid.get(pid, owner)
 
     def _learn(self, owner: Owner) -> None:
         if owner.pid is not None:

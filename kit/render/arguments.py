@@ -10,14 +10,18 @@ from kit.config import Deployment
 
 # Nothing is fetched and nothing is reported home; models are folders on this machine.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+# NCCL says why it fails only when asked to; it says nothing else then but its version.
+RANKS = {"NCCL_DEBUG": "WARN"}
 # A crash in native code, and a start that hangs and is given up, then print the Python stacks of all threads.
 STACKS = {"PYTHONFAULTHANDLER": "1"}
 
 
 def environment(deployment: Deployment) -> dict[str, str]:
     """The engine's environment: the kit's own, accepted advice, then kit.yaml's, which wins; sorted by name."""
-    advice = accepted(deployment)
-    return dict(sorted({**OFFLINE, **STACKS, **(advice.env if advice else {}), **deployment.kit.engine.env}.items()))
+    kit, advice = deployment.kit, accepted(deployment)
+    several = kit.engine.device == "cuda" and kit.parallel.tensor * kit.parallel.pipeline > 1
+    own = {**OFFLINE, **STACKS, **(RANKS if several else {})}
+    return dict(sorted({**own, **(advice.env if advice else {}), **kit.engine.env}.items()))
 
 
 def serve_arguments(deployment: Deployment) -> list[tuple[str, ...]]:

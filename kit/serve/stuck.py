@@ -22,16 +22,14 @@ if TYPE_CHECKING:
 LOOK_S = 8.0
 
 
-def look(
-    deployment: Deployment, client: DockerClient, diagnosis: Diagnosis, log: Path, waited_s: float
-) -> Diagnosis:
-    """The diagnosis of a service that left a request unanswered for `waited_s`, with whoever holds it up.
+def look(deployment: Deployment, client: DockerClient, diagnosis: Diagnosis, log: Path) -> Diagnosis:
+    """The diagnosis of a service that left a request unanswered, with whoever holds it up.
 
     What the log names stays, as does everything when the container ended or nobody stands out.
     """
     found = box.find(client, container_name(deployment))
     now = box.state(client, str(found.id)) if found is not None else None
-    if now is None or not now.alive:
+    if now is None or not now.alive or verdict.names_a_cause(diagnosis):
         return diagnosis
     resources = Resources(now.pid, gpus=deployment.kit.engine.device == "cuda")
     began = time.monotonic()
@@ -43,5 +41,5 @@ def look(
     finally:
         resources.close()
     snapshot = of_file(log)
-    judgement = standstill(snapshot, recent, waited_s)
-    return diagnosis if judgement is None else verdict.hung(diagnosis, judgement, snapshot)
+    judgement = standstill(snapshot, recent)
+    return diagnosis if judgement is None else verdict.unanswered(diagnosis, judgement, snapshot)

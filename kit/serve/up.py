@@ -194,7 +194,7 @@ def _diagnose(deployment: Deployment, client: DockerClient, run: Path, *, unansw
             handle.write(chunk)
     diagnosis = diagnose_file(log)
     if unanswered:
-        diagnosis = look(deployment, client, diagnosis, log, deployment.kit.smoke.timeout)
+        diagnosis = look(deployment, client, diagnosis, log)
     record(run, "diagnosis.json", to_json(diagnosis))
     out.say(f"the engine's log: {log}")
     return diagnosis

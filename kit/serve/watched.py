@@ -129,7 +129,7 @@ def _died(
     if ending.kind == "half-dead":
         diagnosis = verdict.half_dead(diagnosis, ending.frame.missing, snapshot, oom_kills)
     elif given_up:
-        diagnosis = verdict.hung(diagnosis, ending.frame.judgement, snapshot)
+        diagnosis = verdict.hung(diagnosis, ending.frame.judgement, snapshot, ending.reason)
     if given_up:
         diagnosis = replace(
             diagnosis, notes=(*diagnosis.notes, f"where each process stood: {run}/processes.txt, stacks.txt")

@@ -95,10 +95,10 @@ def _moving(now: Snapshot, recent: Usage | None) -> str | None:
     return None
 
 
-def standstill(now: Snapshot, recent: Usage | None, quiet: float) -> Judgement | None:
-    """Who keeps a service that does not answer from it, judged by the machine alone over `recent`; None: not known."""
+def standstill(now: Snapshot, recent: Usage | None) -> Judgement | None:
+    """Who keeps a service from answering, judged by the machine alone over `recent`; None: nobody stands out."""
     found = _accused(now, recent) if recent else None
-    return Judgement("hung", found[0], found[1], quiet, 0.0, found[2]) if found else None
+    return Judgement("hung", *found[:2], 0.0, 0.0, found[2]) if found and found[2] else None
 
 
 def _sign(now: Snapshot, recent: Usage | None, quiet: float) -> tuple[Sign, str, Process | None]:

@@ -9,6 +9,7 @@ from kit.logs.model import Quote
 from kit.watch.halfdead import Missing
 from kit.watch.hang import Judgement
 from kit.watch.model import Snapshot
+from kit.watch.patterns import patterns
 from kit.watch.words import duration
 
 # stage of a start -> stage of the diagnosis contract
@@ -23,10 +24,18 @@ _GONE = (
 )
 
 
-def hung(diagnosis: Diagnosis, judgement: Judgement, now: Snapshot) -> Diagnosis:
-    """The diagnosis of a start that was given up because it hangs; a cause that the log names stays."""
-    if _names_a_cause(diagnosis):
+_SLOW = "limits.start_timeout in kit.yaml, when a start may take so long here"
+
+
+def hung(diagnosis: Diagnosis, judgement: Judgement, now: Snapshot, reason: str) -> Diagnosis:
+    """The diagnosis of a start that was given up for `reason`: it hangs, or its time is over; a cause that the log
+    names stays."""
+    if names_a_cause(diagnosis):
         return diagnosis
+    if not judgement.text:
+        stage = patterns().stages[now.stage].title
+        text = f"{reason[:1].upper()}{reason[1:]}, and nothing says that it hangs; the stage: {stage}."
+        return _with(diagnosis, now, "timeout-hang", "none", None, None, text, (_SLOW,), 0.5)
     sign = judgement.sign
     category = sign.category if sign and sign.category else "timeout-hang"
     text = f"No progress for {duration(judgement.quiet_s)}: {judgement.text}."
@@ -36,12 +45,25 @@ def hung(diagnosis: Diagnosis, judgement: Judgement, now: Snapshot) -> Diagnosis
     return _with(diagnosis, now, category, who.role, who.rank, who.pid, text, remedy, 0.8)
 
 
+def unanswered(diagnosis: Diagnosis, judgement: Judgement, now: Snapshot) -> Diagnosis:
+    """The diagnosis of a service that leaves a request unanswered, with whoever keeps it from it. A cause that the log
+    names stays; where it says only that somebody was waited for, its line stays."""
+    who, sign, root = judgement.who, judgement.sign, diagnosis.root_cause
+    if names_a_cause(diagnosis) or who is None or sign is None:
+        return diagnosis
+    text = f"A request was not answered: {judgement.text}."
+    if root is None or root.line is None:
+        return _with(diagnosis, now, sign.category, who.role, who.rank, who.pid, text, sign.remedy, 0.8)
+    told = replace(root, process=who.role, rank=who.rank, pid=who.pid, summary=text, remedy=sign.remedy)
+    return replace(diagnosis, root_cause=replace(told, category=sign.category))
+
+
 def half_dead(diagnosis: Diagnosis, gone: tuple[Missing, ...], now: Snapshot, oom_kills: int | None) -> Diagnosis:
     """The diagnosis of a start in which a process vanished without a word; a cause that the log names stays.
 
     `oom_kills`: how many processes of the container the kernel ended for want of memory (None: cannot be seen).
     """
-    if _names_a_cause(diagnosis):
+    if names_a_cause(diagnosis):
         return diagnosis
     first = max(gone, key=lambda m: m.seconds)
     who = first.process
@@ -56,7 +78,8 @@ def half_dead(diagnosis: Diagnosis, gone: tuple[Missing, ...], now: Snapshot, oo
     return _with(diagnosis, now, category, who.role, who.rank, who.pid, text, _GONE, sure)
 
 
-def _names_a_cause(diagnosis: Diagnosis) -> bool:
+def names_a_cause(diagnosis: Diagnosis) -> bool:
+    """Whether the log says more than that somebody was waited for."""
     root = diagnosis.root_cause
     return root is not None and root.line is not None and root.category not in ("unknown", "timeout-hang")
 

@@ -42,7 +42,7 @@ FIGURES = {
     "allreduce": r"Using \[([^\]]*)\] all-reduce backends",
     "nccl": r"vLLM is using nccl==(\S+)",
     "nccl_ways": r"NCCL INFO Channel .* via (\S+)",
-    "expert_ranks": r"EP rank (\d+)",
+    "experts": r"Expert parallelism is enabled\..* number of experts: (\d+/\d+)",
     "attention": r"Using (?:AttentionBackendEnum\.)?(\w+) (?:attention )?backend",
     "mla_prefill": r"Using (\w+) for MLA prefill|MLA prefill.*?(\w+)$",
 }

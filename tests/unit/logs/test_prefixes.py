@@ -108,3 +108,18 @@ def test_a_structured_record_is_opened() -> None:
 def test_two_prefixes_of_one_kind_are_a_race_and_the_second_writes_next() -> None:
     line = read("(Worker_TP0 pid=8) (Worker_TP1 pid=9) ERROR 10-28 13:43:55 [x.py:1] mine")
     assert (line.owner, line.race) == (Owner("worker", 0, 8), Owner("worker", 1, 9))
+
+
+def test_a_worker_without_a_rank_in_its_prefix_gets_the_one_that_it_tells():
+    names = Names()
+    told = "(Worker pid=62) INFO 11-29 21:34:37 [parallel_state.py:1607] world_size=2 rank=1 local_rank=1 backend=nccl"
+    names.read(1, told)
+    later = names.read(
+        2, "(Worker pid=62) ERROR 11-29 21:34:38 [multiproc_executor.py:898] WorkerProc failed to start."
+    )
+    other = names.read(
+        3, "(Worker pid=63) ERROR 11-29 21:34:38 [multiproc_executor.py:898] WorkerProc failed to start."
+    )
+    assert (later[0].owner.rank, other[0].owner.rank) == (1, None)
+    names.read(4, told.replace("rank=1", "rank=0"))  # the next run may give the pid to another rank
+    assert names.read(5, "(Worker pid=62) ERROR 11-29 21:34:39 [x.py:1] y")[0].owner.rank == 0

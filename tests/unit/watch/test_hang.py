@@ -78,10 +78,11 @@ def test_a_stopped_process_is_named_before_anything_else() -> None:
 def test_a_service_that_does_not_answer_is_judged_by_the_machine_alone() -> None:
     now = start_until(1880)
     away = CardUse(0, 100, 100, (pid_of(now, 0),)), CardUse(1, 0, 0, (pid_of(now, 1),))
-    found = standstill(now, Usage(8, 0.0, 1.0, 0, 0, away), 30)
+    found = standstill(now, Usage(8, 0.0, 1.0, 0, 0, away))
     assert found is not None and found.who is not None and found.who.rank == 1
-    assert standstill(now, Usage(8, 0.0, 1.0, 0, 100, away[:1]), 30) is None
-    assert standstill(now, None, 30) is None
+    assert standstill(now, Usage(8, 0.0, 1.0, 0, 100, away[:1])) is None
+    assert standstill(now, Usage(8, 0.0, 1.0, 0, 0, (CardUse(0, 100, 100), CardUse(1, 0, 0)))) is None  # whose?
+    assert standstill(now, None) is None
 
 
 def test_without_gpu_figures_the_stage_still_speaks() -> None:
@@ -146,6 +147,12 @@ def test_only_the_cards_of_the_engine_are_looked_at() -> None:
     found = usage([seen(at, {1007: "R", 1008: "S"}, *cards) for at in (0, 10)], 10)
     assert found is not None
     assert found.cards == (CardUse(0, 100, 100, (7,)), CardUse(2, 3, 3, (8,))) and found.gpu_busy == 3
+
+
+def test_cards_of_others_say_nothing_once_the_engine_left_its_own() -> None:
+    cards = Gpu(0, 9, 99, 100, (5000,)), Gpu(1, 9, 99, 0, ())
+    found = usage([seen(at, {1007: "S"}, *cards) for at in (0, 10)], 10)
+    assert found is not None and found.cards == () and found.gpu_busy is None
 
 
 def test_held_is_who_did_not_run_in_any_sample() -> None:
