@@ -65,7 +65,8 @@ class ApiKey(Check):
 
 
 class SharedMemory(GpuCheck):
-    """Ranks exchange through /dev/shm: with too little, NCCL dies at the first exchange with a bus error."""
+    """Ranks exchange through /dev/shm: with too little, a process dies of a bus error, or NCCL at its first exchange.
+    How much is needed depends on the links and on NCCL: between two cards with NVLink it is next to nothing."""
 
     id = "config.shm"
     title = "/dev/shm is large enough for the ranks"

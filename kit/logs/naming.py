@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from kit.logs import rules as ruling
 from kit.logs import signals
-from kit.logs.model import UNKNOWN, Failure, Owner, Raised
+from kit.logs.model import UNKNOWN, Failure, Line, Owner, Raised
 from kit.logs.rules import Company, Rule
 from kit.logs.run import Run
 from kit.logs.tracebacks import causal
@@ -18,6 +18,7 @@ _INNER = re.compile(
 )
 _DETAIL = re.compile(r"^ {2}\S.*")
 _RAISED_ON_NEXT = re.compile(r"raised:\s*$")
+NCCL_LATE = 50  # lines
 _TIMED_OUT = re.compile(r"time(?:d )?out|Timeout", re.IGNORECASE)
 
 
@@ -115,9 +116,9 @@ def who(failure: Failure, run: Run) -> Owner:
 
 
 def explained(cause: Cause, run: Run, rules: Sequence[Rule]) -> Cause:
-    """An earlier line, perhaps no error at all, that a rule knows as the reason of this failure."""
+    """Another line, perhaps no error at all, that a rule knows as the reason of this failure."""
     around = company(run, cause.stage, "notice")
-    lines = [line for line in (*run.early_notices, *run.notices) if line.number < (cause.line or 0)]
+    lines = [line for line in (*run.early_notices, *run.notices) if _may_explain(line, cause)]
     for rule in rules:
         if not rule.explains or not any(ruling.holds(p, cause.exception) for p in rule.explains):
             continue
@@ -129,6 +130,13 @@ def explained(cause: Cause, run: Run, rules: Sequence[Rule]) -> Cause:
                     cause, line=line.number, exception=both[:1600], rule=rule, owner=owner, category=rule.category
                 )
     return cause
+
+
+def _may_explain(line: Line, cause: Cause) -> bool:
+    """An earlier line; or one of NCCL's own in the same process, soon after: its output is buffered."""
+    at, pid = cause.line or 0, cause.owner.pid
+    late = line.where == "nccl" and pid is not None and line.owner is not None and line.owner.pid == pid
+    return line.number < at or (late and line.number < at + NCCL_LATE)
 
 
 def waited(cause: Cause, run: Run, rules: Sequence[Rule]) -> Cause:

@@ -25,7 +25,7 @@ _HEADER = re.compile(
 )
 _OWN_RANK = re.compile(r"world_size=\d+ rank=(?P<rank>\d+) local_rank=")
 _TORCH_RANK = re.compile(r"\[rank(\d+)\]: ?(?!\[)")
-_NCCL = re.compile(r"[\w.-]+:(?P<pid>\d+):\d+ \[(?:\d+|\w+)\] ")
+_NCCL = re.compile(r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] )?[\w.-]+:(?P<pid>\d+):\d+ \[(?:\d+|\w+)\] ")
 _UVICORN = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): {4,}")
 _REPEATED = re.compile(r" *\[repeated \d+x across cluster\].*$")
 
