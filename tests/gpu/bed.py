@@ -33,6 +33,10 @@ DRIVER_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/
 CDI = Path("/etc/cdi/kit-bed.json")
 NO_DEVICE = "bed-none"  # a CDI device with the driver's libraries and no device node: a container that lost its GPUs
 ONE_DEVICE = "bed-one"  # and one that has the first card only
+# A worker that falls asleep on rank 1 before it measures memory: vLLM's own file with two lines more.
+WORKER = "vllm/v1/worker/gpu_worker.py"
+MEASURES = "    def determine_available_memory(self) -> int:\n"
+SLEEPS = "        if self.rank == 1:\n            __import__('time').sleep(3600)\n"
 PROGRAMS = ("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/include", "/etc/alternatives")
 SHARED_LINKS = ("bin", "lib", "lib64")
 FACTS = """
@@ -86,6 +90,8 @@ def set_up(root: Path, device: str) -> Bed:
         client.api.import_image_from_data(thin_image(), repository=repository, tag=tag, changes=changes)
         proof = _prove(client, mounts, device)
     shapes.write_all(root / "deploy" / "shapes", root / "deploy" / ".kit" / "reference" / "llama")
+    if device == "cuda":
+        files.write(root / "deploy" / "faults" / "sleepy_worker.py", sleepy((root / "site" / WORKER).read_text()))
     bed = Bed(root, IMAGE, mounts, python | _facts(engine) | {"in_a_container": proof})
     files.write(root / "bed.json", json.dumps(asdict(bed) | {"root": str(root)}, indent=1) + "\n")
     return bed
@@ -113,6 +119,14 @@ def cdi_spec(driver: str) -> dict[str, Any]:
         folder = str(Path(driver).parent)
         edits["mounts"] = [{"hostPath": folder, "containerPath": folder, "options": ["ro", "nosuid", "nodev", "rbind"]}]
     return {"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu", "devices": devices, "containerEdits": edits}
+
+
+def sleepy(worker: str) -> str:
+    """vLLM's worker with the sleep in it. Raises MissingError where it has no such method."""
+    before, method, after = worker.partition(MEASURES)
+    if not method:
+        raise MissingError(f"{WORKER} has no {MEASURES.strip()}")
+    return before + method + SLEEPS + after
 
 
 def thin_image() -> bytes:

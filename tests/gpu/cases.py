@@ -42,7 +42,7 @@ class Hold(_Model):
 
 class Expect(_Model):
     """What must be found: exit code of `kit up`, verdict of `kit status` afterwards, the diagnosis of a failure, what
-    `kit doctor` said before the start, and figures of the log."""
+    `kit doctor` said before the start, and figures of the log. `learnt`: written after a first run had shown it."""
 
     exit: int
     status: str | None = None
@@ -51,6 +51,7 @@ class Expect(_Model):
     rank: int | None = None
     line: str | None = None
     summary: str | None = None
+    learnt: bool = False
     doctor: dict[str, str] = {}
     figures: dict[str, str] = {}
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from kit.config import load
+from kit.errors import MissingError
 from tests.gpu import bed, cases, chain, inputs, links, shapes, steps
 from tests.gpu.cases import Expect, Found
 
@@ -151,3 +152,12 @@ def test_two_cards_keep_multicast_off_and_have_two_ranks(tmp_path):
         two = case.cards == 2
         assert (made["gpus"]["count"], made.get("parallel", {}).get("tensor", 1)) == ((2, 2) if two else (1, 1))
         assert (made["engine"]["env"].get("NCCL_NVLS_ENABLE") == "0") == two
+
+
+def test_a_worker_is_put_to_sleep_in_one_place():
+    worker = "class Worker:\n    def determine_available_memory(self) -> int:\n        return self.rank\n"
+    made = bed.sleepy(worker)
+    assert "sleep(3600)" in made and made.replace(bed.SLEEPS, "") == worker
+    compile(made, "worker", "exec")
+    with pytest.raises(MissingError):
+        bed.sleepy("class Worker: ...")
