@@ -153,10 +153,11 @@ def usage(samples: Sequence[Sample] | deque[Sample], seconds: float) -> Usage | 
 
 
 def _cards(window: Sequence[Sample]) -> tuple[CardUse, ...]:
-    """The use of the engine's cards; of all cards where the driver or the kernel does not say who computes."""
+    """The use of the engine's cards; of all cards where the driver or the kernel does not say who computes: a driver
+    that shows no process at all does not see into containers."""
     inner = {p.pid: p.inner for p in window[-1].processes or ()}
     on = {g.index: tuple(inner[pid] for pid in g.pids or () if pid in inner) for g in window[-1].gpus}
-    unsaid = not inner or any(g.pids is None for g in window[-1].gpus)
+    unsaid = not inner or not any(g.pids for g in window[-1].gpus) or any(g.pids is None for g in window[-1].gpus)
     found = []
     for index, pids in on.items():
         busy = [g.busy for s in window for g in s.gpus if g.index == index and g.busy is not None]

@@ -153,6 +153,9 @@ def test_cards_of_others_say_nothing_once_the_engine_left_its_own() -> None:
     cards = Gpu(0, 9, 99, 100, (5000,)), Gpu(1, 9, 99, 0, ())
     found = usage([seen(at, {1007: "S"}, *cards) for at in (0, 10)], 10)
     assert found is not None and found.cards == () and found.gpu_busy is None
+    nobody = Gpu(0, 9, 99, 100, ()), Gpu(1, 9, 99, 100, ())  # the driver does not see into containers
+    found = usage([seen(at, {1007: "S"}, *nobody) for at in (0, 10)], 10)
+    assert found is not None and found.gpu_busy == 100
 
 
 def test_held_is_who_did_not_run_in_any_sample() -> None:
