@@ -41,7 +41,7 @@ class Recent(Check):
 
     def check(self, engine: Engine, engine_info: dict[str, Any]) -> Answer:
         store = (
-            "containerd" if engine.containerd_store else f"{engine_info.get('Driver')} (builds not bit-for-bit equal)"
+            "containerd" if engine.containerd_store else f"{engine_info.get('Driver')} (equal builds are not promised)"
         )
         cgroup = f"cgroup v{engine_info.get('CgroupVersion', '?')} by {engine_info.get('CgroupDriver', '?')}"
         found = f"{engine.version}, store {store}, {cgroup}"

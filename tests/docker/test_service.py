@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import requests
+import yaml
 
 from kit.reference import predict
 from tests.docker.harness import Box, kit_command, kit_environment
@@ -138,3 +139,17 @@ def test_files_of_the_run_are_kept(box: Callable[..., Box], tmp_path: Path) -> N
     assert "the drafter is never right" in done.err
     assert {"container.log", "smoke.json", "diagnosis.json", "run.json"} <= {p.name for p in made.latest.iterdir()}
     assert made.kit("status").code == 0, "a failed smoke test leaves the service up"
+
+
+def test_an_image_that_is_not_the_recorded_one_is_not_started(box: Callable[..., Box], engine: dict[str, Any]) -> None:
+    if not engine["containerd_store"]:
+        pytest.skip("of a build on the classic image store only the files are promised")
+    made = box()
+    assert made.kit("lock").code == 0
+    lock = made.file.with_suffix(".lock")
+    values = yaml.safe_load(lock.read_text())
+    values["image"]["identity"] = {"layers": [f"sha256:{digit * 64}" for digit in "123"]}
+    lock.write_text(yaml.safe_dump(values, sort_keys=False))
+    done = made.kit("up")
+    assert done.code == 6 and "nothing was started" in done.err and f"layer 1: recorded sha256:{'2' * 64}" in done.err
+    assert made.kit("status").code == 5
