@@ -42,9 +42,7 @@ def status(json: Json = False) -> None:
         out.as_json(facts)
         return
     out.data(f"{engine.kind} engine {engine.version} at {engine.host} (from {engine.source})")
-    out.data(
-        f"image store: {'containerd' if engine.containerd_store else 'classic (equal builds are not promised)'}"
-    )
+    out.data(f"image store: {'containerd' if engine.containerd_store else 'classic (equal builds are not promised)'}")
     out.data(f"GPU requests by CDI: {'yes' if engine.cdi else 'no'}; runtimes: {', '.join(engine.runtimes)}")
     out.data(f"data: {engine.data_root}")
 
