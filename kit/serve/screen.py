@@ -85,7 +85,7 @@ def _show(
     deployment: Deployment, live: Live | None, now: Status, looks: History, used: Resources, start: _Start | None
 ) -> None:
     rates = looks.look(time.monotonic(), now)
-    if start is not None:
+    if start is not None and start.under_way:
         start.show(live)
     elif live is None:
         out.data(f"{time.strftime('%H:%M:%S')}  {out.clean(line(now, rates))}")
@@ -136,6 +136,11 @@ class _Start:
         """Follow the log no longer."""
         with contextlib.suppress(Exception):
             self._stream.close()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether it is not up yet: what served and does no more is no start."""
+        return self._session.snapshot().stage not in ("serving", "shutdown")
 
     def show(self, live: Live | None) -> None:
         from kit.watch.lines import outlook, progress, title
