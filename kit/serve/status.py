@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from kit.serve.api import Api, ApiError
 from kit.serve.gauges import Gauges, gauges
 from kit.serve.identity import recorded, unlike
 from kit.smoke.counters import Counters, parse
+from kit.watch.processes import ProcessSample, of_container
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -138,13 +139,13 @@ def status(deployment: Deployment, client: DockerClient, api: Api, before: Statu
         return replace(known, why=f"the container {now.status}, status {now.exit_code}{how}", log=log)
     uptime = (datetime.now(UTC) - _time(now.started_at)).total_seconds()
     known = replace(known, uptime_s=uptime, log=log, version=same.version if same else None)
-    why: str | None
+    held = stopped(of_container(now.pid))
     try:
         api.get("/health", timeout=2)
         served = tuple(api.models())
-        why = None if deployment.kit.model.served_name in served else f"the API serves {', '.join(served)}"
+        why = held if deployment.kit.model.served_name in served else f"the API serves {', '.join(served)}"
     except ApiError as error:
-        return replace(known, verdict="not-ready", why=str(error))
+        return replace(known, verdict="not-ready", why=held or str(error))
     counted, load = None, None
     with contextlib.suppress(ApiError, ValueError):
         text = api.metrics()
@@ -163,6 +164,14 @@ def status(deployment: Deployment, client: DockerClient, api: Api, before: Statu
         why=why,
         warnings=tuple(_warnings(deployment, known, trend or log.judged)),
     )
+
+
+def stopped(processes: Sequence[ProcessSample] | None) -> str | None:
+    """Why a service that looks well answers no request: one of its processes is stopped. None: none is."""
+    held = [p for p in processes or () if p.state == "T"]
+    names = ", ".join(f"{p.name} (pid {p.inner}, here {p.pid})" for p in held)
+    again = " ".join(str(p.pid) for p in held)
+    return f"stopped by a debugger or SIGSTOP: {names}; kill -CONT {again}" if held else None
 
 
 def read_log(chunks: Iterable[bytes]) -> Log:

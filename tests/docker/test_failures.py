@@ -220,6 +220,20 @@ def test_a_worker_killed_while_serving(box: Callable[..., Box]) -> None:
     check(told.json["root_cause"], {"host-oom-kill", "native-crash"}, {"worker", "engine_core"})
 
 
+def test_a_worker_that_is_stopped_while_serving(box: Callable[..., Box]) -> None:
+    """The API server looks well all the while: status and smoke name the process that keeps it from answering."""
+    made = box(limits={"restarts": 0}, smoke={"timeout": 20})
+    assert made.kit("up").code == 0
+    kill_worker(made, signal.SIGSTOP)
+    status = made.kit("status", "--json")
+    assert (status.code, status.json["verdict"]) == (3, "not-ready") and "kill -CONT" in status.json["why"]
+    smoke = made.kit("smoke", "--json")
+    assert smoke.code == 4, smoke.err
+    check(smoke.json["diagnosis"]["root_cause"], "timeout-hang", "worker")
+    kill_worker(made, signal.SIGCONT)
+    assert made.kit("status", "--json").json["verdict"] == "ready"
+
+
 def test_ctrl_c_while_starting_leaves_nothing_running(box: Callable[..., Box]) -> None:
     made = box()
     running = start(made)

@@ -1,5 +1,6 @@
 """What status concludes from metrics, the end of the log, and readings over hours."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from kit.serve.gauges import Gauges, gauges
 from kit.serve.readings import Reading, falling, load, note
 from kit.serve.show import rows
-from kit.serve.status import Log, Status, read_log
+from kit.serve.status import Log, Status, read_log, stopped
 from kit.smoke.counters import Counters
+from kit.watch.processes import ProcessSample
 from kit.watch.service import History, line, sparkline, told
 
 DATA = Path(__file__).parents[2] / "data"
@@ -125,3 +127,11 @@ def test_rows_leave_out_what_is_not_known_and_say_what_is_wrong() -> None:
     assert list(rows(Status("absent", "there is no container"))) == [("state", "absent: there is no container")]
     found = dict(rows(Status("ready", None, image="i", as_locked=False, log=Log(3, "boom"))))
     assert found["image"] == "i, NOT as locked" and found["errors"].startswith("3 lines")
+
+
+def test_a_stopped_process_is_named() -> None:
+    worker = ProcessSample(20003, 55, "VLLM::Worker_TP", "T", 1.0, None, 0)
+    assert stopped([replace(worker, state="S"), replace(worker, state="D")]) is None
+    assert stopped(None) is None
+    said = stopped([replace(worker, state="R"), worker])
+    assert said is not None and "VLLM::Worker_TP (pid 55, here 20003)" in said and "kill -CONT 20003" in said
