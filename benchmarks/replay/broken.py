@@ -3,9 +3,9 @@
     python -m benchmarks.replay.broken FOLDER [--port 8110] [--only REGEX]
 
 Every case is a deployment of the embedded image. For a process that is killed or stopped the delay counts from that
-moment, else from the first line of the log that bears an error (by Docker's own time stamps, not the kit's); it ends
-when `kit up` stopped waiting. `told` is when the process ended with its diagnosis printed. A table goes to stdout and
-rows to FOLDER/broken.jsonl.
+moment, else from the first line of the log that bears an error, or the container's end (by Docker's own time stamps,
+not the kit's); it ends when `kit up` stopped waiting. `told` is when the process ended with its diagnosis printed. A
+table goes to stdout, rows to FOLDER/broken.jsonl.
 """
 
 from __future__ import annotations
@@ -188,15 +188,19 @@ def kit(*args: str, file: Path) -> subprocess.Popen[str]:
 
 
 def first_error(file: Path) -> float | None:
-    """When the container printed its first error, by Docker (seconds since 1970)."""
+    """When the container printed its first error, or ended without one, by Docker (seconds since 1970)."""
     client = connect().client()
     try:
         found = box.find(client, container_name(load(file, [])))
-        lines = found.logs(timestamps=True).split(b"\n") if found else []
+        if found is None:
+            return None
+        lines = found.logs(timestamps=True).split(b"\n")
+        finished = box.state(client, str(found.id)).finished_at
     finally:
         client.close()
     line = next((line for line in lines if _ERROR.search(line)), None)
-    return None if line is None else datetime.fromisoformat(line[:26].decode() + "+00:00").timestamp()
+    stamp = line.decode(errors="replace") if line else finished
+    return datetime.fromisoformat(stamp[:26].rstrip("Z") + "+00:00").timestamp()
 
 
 def run(case: Case, folder: Path, port: int) -> dict[str, Any]:
