@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from kit.bundle import keys, names, sums, tar
 from kit.bundle.ahead import DEPTH, ahead
 from kit.bundle.images import Canonical
-from kit.bundle.parts import CHUNK, Part, PartsWriter, Piece, Reader, chunks
+from kit.bundle.parts import Part, PartsWriter, Piece, Reader, chunks
 from kit.errors import UsageError
 from kit.files import no_write
 
@@ -166,10 +166,11 @@ def compress(data: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     threads = max(1, min(os.cpu_count() or 1, MAX_THREADS))
     # without a checksum of zstd's own: SHA256SUMS holds a better one, and every layer has its digest
     settings = zstandard.ZstdCompressionParameters.from_level(LEVEL, threads=threads)
-    work = zstandard.ZstdCompressor(compression_params=settings).chunker(chunk_size=CHUNK)
+    work = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     for chunk in data:
-        yield from work.compress(chunk)
-    yield from work.finish()  # type: ignore[no-untyped-call]
+        if out := work.compress(chunk):
+            yield out
+    yield work.flush()
 
 
 def check_limit(limit: int | None) -> None:
