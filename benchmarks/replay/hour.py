@@ -45,6 +45,7 @@ def measured(args: Sequence[str], kept: Path, screen: Path, until: float | None)
     began = time.monotonic()
     child, terminal = pty.fork()
     if child == 0:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
         os.execv(sys.executable, [sys.executable, "-m", "kit", *args])
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
     threading.Thread(target=_drain, args=(terminal, screen), daemon=True).start()
