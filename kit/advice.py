@@ -12,6 +12,7 @@ from pathlib import Path
 from kit import files
 from kit.config import Deployment
 from kit.errors import UsageError
+from kit.parse import json_of
 
 SCHEMA = "kit.advice/1"
 
@@ -55,7 +56,7 @@ def accepted(deployment: Deployment) -> Advice | None:
     from pydantic import TypeAdapter  # pydantic's own errors are ValueErrors
 
     try:
-        found = json.loads(path(deployment).read_text())
+        found = json_of(path(deployment).read_text())
         if not isinstance(found, dict) or found.pop("schema", None) != SCHEMA:
             raise ValueError(f"it is no {SCHEMA}")
         return TypeAdapter(Advice).validate_python(found)

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,8 +36,11 @@ def replacing(path: Path, mode: int = 0o644) -> Iterator[IO[bytes]]:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(path)
+        try:
+            Path(name).chmod(mode)
+            Path(name).replace(path)
+        except OSError as error:  # a folder or a mount point in its place, say
+            raise no_write(path, error) from None
     except OSError as error:
         _remove(name)
         if error.errno in (errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT):
@@ -51,6 +55,19 @@ def write(path: Path, data: bytes | str, mode: int = 0o644) -> None:
     """Put `data` (text as UTF-8) at `path` in one step."""
     with replacing(path, mode) as handle:
         handle.write(data.encode() if isinstance(data, str) else data)
+
+
+def read(path: Path, limit: int) -> bytes:
+    """The bytes of a file that should be small. Raises OSError, also for what is no file (a pipe would be waited for),
+    and ValueError when it is longer than `limit`."""
+    kind = path.stat().st_mode
+    if not stat.S_ISREG(kind):
+        raise OSError(errno.EINVAL, "a folder" if stat.S_ISDIR(kind) else "not a regular file", str(path))
+    with path.open("rb") as handle:
+        data = handle.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"longer than {limit} bytes")
+    return data
 
 
 def sha256(path: Path) -> str:
@@ -98,6 +115,11 @@ def need_space(folder: Path, size: int, what: str, hint: str | None = None) -> N
             f"{what} needs {size / 1e9:.1f} GB on the disk of {folder}; {free / 1e9:.1f} GB are free",
             hint=hint or "free some space (kit fetch --gc; docker system prune), or set KIT_HOME to a larger disk",
         )
+
+
+def no_read(path: Path, error: OSError) -> MissingError:
+    """The error for a path that cannot be read, with what a person can do about it."""
+    return MissingError(f"cannot read {path}: {error.strerror}", hint=f"ls -ld {path}; mend it or move it away")
 
 
 def no_write(path: Path, error: OSError) -> MissingError:

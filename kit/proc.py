@@ -151,6 +151,7 @@ def _group(
 def _no_start(program: str, error: OSError, hint: str | None) -> MissingError:
     if error.filename not in (None, program):  # the folder it was to run in, or the log it was to write
         return MissingError(f"cannot start {program!r} with {error.filename}: {error.strerror}", hint=hint)
+    hint = hint or (f"ls -l {program}" if "/" in program else f"install it, or mend PATH: command -v {program}")
     if isinstance(error, FileNotFoundError):
         return MissingError(f"the program {program!r} is not installed", hint=hint)
     if isinstance(error, PermissionError):

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
@@ -107,7 +107,13 @@ class Machine:
 
     def is_up(self, release: str) -> bool:
         kit = self.releases.folder(release) / "kit"
-        return proc.run([kit, "status", "--json"], check=False, cwd=Path("/")).code in UP
+        with suppress(MissingError):  # of a damaged release only the engine can tell
+            if proc.run([kit, "status", "--json"], check=False, cwd=Path("/")).code in UP:
+                return True
+        folder = self.releases.root.resolve() / "releases" / release / "deployment"
+        with closing(self.engine.client()) as client:
+            found = find(client, name_in(self.releases.manifest(release).name, folder))
+        return found is not None and found.status in ("running", "paused")
 
     def start(self, release: str) -> int:
         self._wait_for_orphan(release)

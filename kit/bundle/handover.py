@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from kit.bundle.qualification import Qualification
 from kit.bundle.write import Data
 from kit.config import Deployment
 from kit.errors import EXIT_GOOD, FATAL_CLASSES
+from kit.parse import json_of
 from kit.render.quote import FILTERS, Safe, finalize
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -79,7 +79,7 @@ def figures(smoke: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _patches(files: Mapping[str, Data]) -> list[Mapping[str, Any]]:
     series = files.get("patches/series.json")
-    return list(json.loads(series)["patches"]) if isinstance(series, bytes) else []
+    return list(json_of(series)["patches"]) if isinstance(series, bytes) else []
 
 
 def _by_code() -> list[Any]:

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 from kit.bundle import tar
 from kit.bundle.parts import CHUNK, Piece, Reader, chunks, window
 from kit.errors import IntegrityError, MissingError, UsageError
+from kit.parse import json_of
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _OCI = "application/vnd.oci.image."
@@ -42,13 +43,13 @@ class ImageArchive:
     @property
     def created(self) -> int:
         """The image's date, seconds: SOURCE_DATE_EPOCH of a reproducible build."""
-        text = str(json.loads(self.config).get("created", ""))[:19]
+        text = str(json_of(self.config).get("created", ""))[:19]
         return int(datetime.fromisoformat(f"{text}+00:00").timestamp()) if text else 0
 
     @cached_property
     def diff_ids(self) -> tuple[str, ...]:
         """Digests of the uncompressed layers, as the configuration states them."""
-        return tuple(json.loads(self.config)["rootfs"]["diff_ids"])
+        return tuple(json_of(self.config)["rootfs"]["diff_ids"])
 
     def is_plain(self, number: int) -> bool:
         """Whether a layer lies uncompressed in the archive."""
@@ -186,14 +187,14 @@ def _read(path: Path, archive: tarfile.TarFile, members: dict[str, tarfile.TarIn
         return data
 
     if "manifest.json" in members:
-        (image,) = json.loads(content("manifest.json"))
+        (image,) = json_of(content("manifest.json"))
         config, blobs = content(image["Config"]), image["Layers"]
     else:
-        (described,) = json.loads(content("index.json"))["manifests"]
-        manifest = json.loads(content(_blob(described["digest"]), described["digest"]))
+        (described,) = json_of(content("index.json"))["manifests"]
+        manifest = json_of(content(_blob(described["digest"]), described["digest"]))
         config = content(_blob(manifest["config"]["digest"]), manifest["config"]["digest"])
         blobs = [_blob(layer["digest"]) for layer in manifest["layers"]]
-    if len(blobs) != len(json.loads(config)["rootfs"]["diff_ids"]):
+    if len(blobs) != len(json_of(config)["rootfs"]["diff_ids"]):
         raise ValueError("its configuration names another number of layers")
     pieces = (Piece(path, members[name].offset_data, members[name].size) for name in blobs)
     return ImageArchive(path, config, tuple(pieces))

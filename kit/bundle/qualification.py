@@ -10,6 +10,7 @@ from typing import Any
 
 from kit.bundle.leaks import cleaned
 from kit.errors import GateError, UsageError
+from kit.parse import json_of
 from kit.support.redact import Rule
 
 Report = dict[str, Any]
@@ -44,7 +45,7 @@ class Qualification:
         """The same without secrets and names of the machine that it was made on (`kit.bundle.leaks`)."""
 
         def clean(report: Report | None, name: str) -> Report | None:
-            return report and json.loads(cleaned(json.dumps(report, ensure_ascii=False, indent=1), own, name))
+            return report and json_of(cleaned(json.dumps(report, ensure_ascii=False, indent=1), own, name))
 
         return Qualification(clean(self.smoke, "smoke"), clean(self.run, "run"), clean(self.doctor, "doctor"))
 
@@ -87,7 +88,7 @@ def demand(found: Qualification, image: str) -> None:
 def read(path: Path) -> Report | None:
     """A report; None where there is none. Raises UsageError for a file that is none."""
     try:
-        value = json.loads(path.read_text())
+        value = json_of(path.read_text())
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

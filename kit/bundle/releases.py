@@ -10,6 +10,7 @@ FOLDER/kit                        the kit of the current release
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,10 @@ from kit import files
 from kit.bundle import manifest, names, parts, sums
 from kit.bundle.manifest import Manifest
 from kit.bundle.parts import Piece
-from kit.errors import IntegrityError, KitError, MissingError
+from kit.errors import IntegrityError, MissingError, UsageError
+from kit.parse import json_of
 
+_NAME = re.compile(r"[a-z0-9][A-Za-z0-9.+-]{0,99}")  # as kit.bundle.manifest has it
 _ASIDE = ".removed"
 NOT_KEPT = ("image/", "kit/", "sources/")  # what is needed once, to install
 
@@ -55,7 +58,7 @@ class Releases:
         return self.root / "releases" / f".{release}{_ASIDE}"
 
     def is_put_aside(self, release: str) -> bool:
-        return not self.is_installed(release) and self.aside(release).is_dir()
+        return is_name(release) and not self.is_installed(release) and self.aside(release).is_dir()
 
     def put_aside(self, release: str) -> None:
         """Make a release none, in one step. Raises OSError."""
@@ -77,34 +80,39 @@ class Releases:
         return name if self.is_installed(name) else None
 
     def is_installed(self, release: str) -> bool:
-        return (self.folder(release) / names.MANIFEST).is_file()
+        return is_name(release) and (self.folder(release) / names.MANIFEST).is_file()
 
     def installed(self) -> list[str]:
         """All releases, those put there first at the front."""
         folder = self.root / "releases"
         found = [p for p in folder.iterdir() if not p.name.startswith(".")] if folder.is_dir() else []
         return [
-            p.name for p in sorted(found, key=lambda p: (p.stat().st_mtime_ns, p.name)) if self.is_installed(p.name)
+            p.name
+            for p in sorted(found, key=lambda p: (p.lstat().st_mtime_ns, p.name))
+            if self.is_installed(p.name) and not p.is_symlink()
         ]
 
     def previous(self, release: str) -> str | None:
         """The release that this one took the place of, if that is still here."""
         try:
             name = (self.folder(release) / "previous").read_text().strip()
-        except OSError:
+        except (OSError, ValueError):
             return None
-        return name if name and "/" not in name and self.is_installed(name) else None
+        return name if self.is_installed(name) else None
 
     @property
     def pending(self) -> Pending | None:
         """The switch that was begun and not ended."""
         try:
-            data = json.loads((self.root / "pending.json").read_text())
+            data = json_of((self.root / "pending.json").read_text())
             found = Pending(str(data["to"]), bool(data["was_up"]))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise KitError(f"{self.root / 'pending.json'} cannot be read: {error}", hint="remove it") from None
+            raise UsageError(
+                f"{self.root / 'pending.json'} cannot be read: {error}",
+                hint=f"it only notes that a switch began: rm -r {self.root / 'pending.json'}; kit bundle list",
+            ) from None
         return found if found.to != self.current else None  # ended, but for the note
 
     def begin(self, pending: Pending) -> None:
@@ -139,7 +147,14 @@ class Releases:
             raise MissingError(
                 f"release {release} is not installed here", hint=f"kit bundle list; there are: {self._names()}"
             )
-        return manifest.load((self.folder(release) / names.MANIFEST).read_bytes())
+        try:
+            return manifest.load((self.folder(release) / names.MANIFEST).read_bytes())
+        except IntegrityError as error:
+            raise IntegrityError(
+                f"release {release}: {error.message}",
+                evidence=error.evidence,
+                hint=f"{_MEND}; or use a newer kit; its folder is {self.folder(release)}",
+            ) from None
 
     def faults(self, release: str) -> dict[str, str]:
         """The files of an installed release that are not those that were signed: name to what is wrong.
@@ -175,7 +190,7 @@ class Releases:
     def facts(self, release: str) -> dict[str, Any]:
         """What was noted when the release was installed; empty when nothing was."""
         try:
-            found = json.loads((self.folder(release) / "installed.json").read_text())
+            found = json_of((self.folder(release) / "installed.json").read_text())
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
@@ -185,6 +200,11 @@ class Releases:
 
 
 _MEND = "sh install.sh KEY in its bundle puts it right; values of this machine belong into site.env"
+
+
+def is_name(text: str) -> bool:
+    """Whether `text` names a release: never a path to one, such as `./NAME` or `NAME/`."""
+    return _NAME.fullmatch(text) is not None
 
 
 def kept(name: str) -> bool:

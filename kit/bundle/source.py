@@ -7,7 +7,6 @@ engine writes an archive of the image (`docker save`), which costs time and as m
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kit import files
 from kit.bundle.images import ImageArchive, read_archive
 from kit.bundle.parts import Piece
+from kit.parse import json_of
 from kit.serve.container import docker_errors
 from kit.serve.identity import CONTENT, SYSTEM
 
@@ -71,7 +71,7 @@ def _json(store: Path, digest: str) -> dict[str, Any] | None:
     path = _blob(store, digest)
     if path is None or path.stat().st_size > _MAX_JSON:
         return None
-    value = json.loads(path.read_bytes())
+    value = json_of(path.read_bytes())
     return value if isinstance(value, dict) else None
 
 

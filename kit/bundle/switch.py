@@ -89,7 +89,7 @@ def rollback(releases: Releases, box: Box, to: str | None, say: Say) -> tuple[st
     Returns (release before, release now). Called under the lock of `releases`.
     """
     before, pending = releases.current, releases.pending
-    target = to or _target(releases, before, pending)
+    target = to if to is not None else _target(releases, before, pending)
     found = releases.manifest(target)
     releases.check(target)
     if not box.has_image(found.image):

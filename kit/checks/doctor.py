@@ -43,7 +43,7 @@ def doctor(
         out.as_json(document(deployment, results) | {"advice": asdict(advice)})
     else:
         for line in lines(results, skipped=out.verbose, colour=out.colour(sys.stdout)):
-            out.data(line)
+            out.data(line, coloured=True)
         for line in advice_lines(advice, deployment.kit.engine.env):
             out.data(out.clean(line))
         out.data(summary(results))

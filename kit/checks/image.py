@@ -46,7 +46,7 @@ class GpuCode(GpuCheck):
         try:
             modules = from_label(label)
         except ValueError as error:
-            return self.unknown(f"label {CODE_LABEL} cannot be read ({error})", "kit image build --again")
+            return self.unknown(f"label {CODE_LABEL} cannot be read ({str(error)[:200]})", "kit image build --again")
         for card in capabilities:
             name = "{}.{}".format(*card)
             ways = {module: support(codes, card) for module, codes in sorted(modules.items())}

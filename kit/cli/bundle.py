@@ -197,7 +197,7 @@ def list_(folder: In = None, json: Json = False) -> None:
         out.as_json({"schema": "kit.bundle-list/1", "folder": str(releases.root), "current": current, "releases": rows})
         return
     for row in rows:
-        out.data(f"{row['release']:44} {row['installed'] or '':22} {row['state']}")
+        out.data(f"{row['release']:44} {row['installed'] or ''!s:22} {row['state']}")
     if pending:
         out.say(f"a switch to {pending.to} was interrupted: install it again, or kit bundle rollback")
     if not rows:

@@ -155,6 +155,6 @@ def _answer(asked: argparse.Namespace, reader: Reader, beside: Host | None, rule
         for run, diagnosis in zip(reader.runs[-len(found) :], found, strict=True):
             if asked.all_runs:
                 out.data(f"\nrun {run.number}, from line {run.first_line}")
-            out.data(render_text(diagnosis, path=name, colour=colour, width=out.width(sys.stdout)))
+            out.data(render_text(diagnosis, path=name, colour=colour, width=out.width(sys.stdout)), coloured=True)
     codes = {"failed": EngineFailed.exit_code, "degraded": GateError.exit_code}
     return codes.get(last.verdict, EXIT_GOOD)

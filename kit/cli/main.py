@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -9,7 +10,7 @@ import sys
 from typing import NoReturn
 
 from kit.cli import out
-from kit.errors import EXIT_GOOD, Interrupted, KitError, UsageError
+from kit.errors import EXIT_GOOD, Interrupted, KitError, MissingError, UsageError
 
 # verb -> help panel, in the order a person meets them; each is kit/cli/<verb with _>.py
 VERBS = {
@@ -40,6 +41,7 @@ VERBS = {
 }
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LEVELS = {"-q", "-v", "--quiet", "--verbose"}
 # verbs that must answer within a moment: they read their own arguments and load nothing heavy
 QUICK = ("diagnose", "probe")
@@ -80,7 +82,7 @@ def _run(args: list[str]) -> object:
 def fail(error: KitError) -> int:
     """Print an error as a person should see it; a traceback only with -v."""
     out.error(error)
-    if out.verbose and error.exit_code == 1:
+    if out.verbose and (error.exit_code == 1 or isinstance(error.__cause__, OSError)):
         import traceback
 
         traceback.print_exc()
@@ -91,7 +93,21 @@ def _as_kit_error(error: Exception) -> KitError:
     if hasattr(error, "format_message"):  # the option parser's own errors
         ctx = getattr(error, "ctx", None)
         return UsageError(error.format_message(), hint=f"{ctx.command_path} --help" if ctx else "kit --help")
+    if isinstance(error, OSError) and error.strerror and (error.filename or error.errno in _FULL):
+        return _of_system(error)
     return KitError(f"{type(error).__name__}: {error}", hint="run the same command with -v and report what it prints")
+
+
+def _of_system(error: OSError) -> MissingError:
+    """What the system refused, where no verb has better words for it: the file's fault, not the kit's."""
+    if error.errno in _FULL:
+        where = f" while writing {error.filename}" if error.filename else ""
+        found = MissingError(f"no space left{where}", hint="df -h; df -i; free some, then run this again")
+    else:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+        found = MissingError(f"{name}: {error.strerror}", hint=f"ls -ld {name}; mend it or move it away")
+    found.__cause__ = error
+    return found
 
 
 def _hoist(args: list[str]) -> list[str]:

@@ -45,9 +45,9 @@ def _escape(char: str) -> str:
     return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
 
 
-def data(text: str) -> None:
-    """A result, to stdout."""
-    print(text)
+def data(text: str, *, coloured: bool = False) -> None:
+    """A result, to stdout; cleaned, unless it is `coloured` by the kit and what it quotes was cleaned before."""
+    print(text if coloured else clean(text, "\t\n"))
 
 
 def as_json(value: Any) -> None:

@@ -47,7 +47,7 @@ def command(
         out.as_json(report)
     if isinstance(seen, Died):
         if not json:
-            out.data(render_text(seen.diagnosis))
+            out.data(render_text(seen.diagnosis), coloured=True)
         raise EngineFailed(f"the rehearsal failed: {seen.reason}", hint=f"mend the cause; the whole log: {seen.log}")
     if not json:
         show(seen.smoke, out.console())

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from kit.config.deployment import Deployment
@@ -16,6 +15,7 @@ from kit.config.rules import cross_faults
 from kit.config.schema import PATTERNS, Kit
 from kit.config.tree import Fault, KeyPath, Tree, dotted, parse
 from kit.errors import MissingError, UsageError
+from kit.parse import yaml_of
 
 MAX_BYTES = 1 << 20
 
@@ -107,8 +107,8 @@ def _overrides(environ: Mapping[str, str], sets: Sequence[str]) -> Iterator[tupl
 
 def _scalar(text: str, source: str) -> Any:
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
+        return yaml_of(text)
+    except ValueError:
         return Fault(0, 0, source, f"{text!r} is not a YAML value; quote it")
 
 

@@ -110,7 +110,7 @@ class _Reader:
     def _scalar(self, node: yaml.Node, at: tuple[int, int], path: KeyPath) -> Any:
         try:
             return self._construct.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
+        except (yaml.YAMLError, ValueError, TypeError, AttributeError, OverflowError, LookupError) as error:
             said = getattr(error, "problem", None) or str(error)
             self._fault(at, path, f"cannot be read: {said}")
             return None

@@ -21,6 +21,7 @@ from kit.engine.distributions import Distribution, choose
 from kit.engine.layout import Layout
 from kit.engine.ping import ping
 from kit.errors import KitError, MissingError
+from kit.parse import json_of
 
 Say = Callable[[str], None]
 
@@ -40,7 +41,7 @@ def is_set_up(layout: Layout) -> bool:
 
 def versions(layout: Layout) -> dict[str, str]:
     """Package name -> version of the engine that is set up."""
-    return dict(json.loads(layout.state.read_text())["packages"])
+    return dict(json_of(layout.state.read_text())["packages"])
 
 
 def why_not_here() -> str | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from kit import proc
 from kit.gpu.records import CRASHED, HUNG, Record
+from kit.parse import json_of
 
 CALL_LIMIT_S = 5.0
 # Without persistence mode the first call wakes every card, one after another: it may take this many times as long.
@@ -90,7 +91,7 @@ def _lines(skip: dict[str, list[Any]], limit: Callable[[], float]) -> Any:
 
 def _take(progress: Progress, line: str) -> None:
     try:
-        said = json.loads(line)
+        said = json_of(line)
         if "asks" in said:
             progress.asking = said
         else:

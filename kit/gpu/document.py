@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from kit.errors import MissingError, UsageError
 from kit.gpu.findings import Finding
 from kit.gpu.snapshot import SCHEMA, Snapshot
+from kit.parse import json_of
 
 
 def as_document(snapshot: Snapshot, findings: Sequence[Finding]) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def from_document(document: Any) -> Snapshot:
 def read_document(path: Path) -> Snapshot:
     """The snapshot in a file. Raises MissingError when it cannot be read, UsageError when it is no such document."""
     try:
-        return from_document(json.loads(path.read_text()))
+        return from_document(json_of(path.read_text()))
     except OSError as error:
         raise MissingError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from kit.parse import json_of, yaml_of
 
 FOLDERS = ("/etc/cdi", "/var/run/cdi")
 DRIVER_LIBRARY = re.compile(r"lib(?:cuda|nvidia-ml)\.so\.(\d+\.\d[\d.]*)$")
@@ -50,13 +51,8 @@ def cdi_spec(folders: Sequence[str] = FOLDERS, root: Path = Path("/")) -> CdiSpe
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml
-
     content = path.read_text()
-    try:
-        found = json.loads(content) if path.suffix == ".json" else yaml.safe_load(content)
-    except yaml.YAMLError as error:
-        raise ValueError(f"no YAML: {error}") from None
+    found = json_of(content) if path.suffix == ".json" else yaml_of(content)
     if not isinstance(found, dict):
         raise ValueError("no mapping")
     return found

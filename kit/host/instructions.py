@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kit import proc
+from kit.parse import json_of
 
 TRY_LIMIT_S = 20.0
 _RETURN = "c5f877 c3"  # vzeroupper; ret
@@ -49,7 +50,7 @@ def usable(flags: Sequence[str]) -> dict[str, str | None]:
         done = proc.run(
             [sys.executable, "-P", "-m", "kit.host.instructions", *names], timeout=TRY_LIMIT_S, env={"PYTHONPATH": path}
         )
-        return {name: why for name, why in json.loads(done.out).items() if name in names}
+        return {name: why for name, why in json_of(done.out).items() if name in names}
     except (proc.ProcessFailed, ValueError) as error:
         return dict.fromkeys(names, f"could not be tried: {error}")
 

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from kit.errors import IntegrityError
+from kit.parse import json_of
 
 SECTIONS = (b".nv_fatbin", b"__nv_relfatbin")
 # Which modules of which distribution decide whether an engine runs on a card.
@@ -57,7 +58,7 @@ class Code:
         """`sm_120a` as a Code. Raises ValueError."""
         found = _TARGET.fullmatch(text)
         if not found:
-            raise ValueError(f"{text!r} is not an architecture")
+            raise ValueError(f"{text[:40]!r} is not an architecture")
         kind, major, minor, variant = found.groups()
         return cls(kind, int(major), int(minor), variant)  # type: ignore[arg-type]
 
@@ -131,10 +132,10 @@ def to_label(modules: Mapping[str, Iterable[Code]]) -> str:
 
 def from_label(text: str) -> dict[str, frozenset[Code]]:
     """The reverse of `to_label`. Raises ValueError for other text."""
-    listed = json.loads(text)
-    if not isinstance(listed, dict):
+    listed = json_of(text)
+    if not isinstance(listed, dict) or not all(isinstance(codes, list) for codes in listed.values()):
         raise ValueError("not a map of modules")
-    return {str(name): frozenset(Code.parse(str(code)) for code in codes) for name, codes in listed.items()}
+    return {name: frozenset(Code.parse(str(code)) for code in codes) for name, codes in listed.items()}
 
 
 def _module(path: str) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import json
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
 from kit.errors import IntegrityError
+from kit.parse import json_of
 
 _CHUNK = 1 << 20
 _TAR_MAGIC = slice(257, 262)
@@ -71,10 +71,10 @@ def read(chunks: Iterable[bytes]) -> SavedImage:
                     layers[member.name] = _layer(stream, head)
                 else:
                     documents[member.name] = stream.read()
-        manifest = json.loads(documents["manifest.json"])[0]
+        manifest = json_of(documents["manifest.json"])[0]
         config = documents[manifest["Config"]]
         found = tuple(layers[links.get(name, name)] for name in manifest["Layers"])
-        image = SavedImage(json.loads(config), "sha256:" + hashlib.sha256(config).hexdigest(), found)
+        image = SavedImage(json_of(config), "sha256:" + hashlib.sha256(config).hexdigest(), found)
         stated = image.config["rootfs"]["diff_ids"]
     except (tarfile.TarError, EOFError, KeyError, IndexError, ValueError, OSError) as error:
         raise IntegrityError(

@@ -17,6 +17,8 @@ from kit.lock.document import Identity, Lock, LockedImage
 from kit.lock.images import ALL_DEBIAN, DebianList, Say, WheelList
 from kit.resources import folder
 
+MAX_BYTES = 16 << 20
+
 
 def path_of(deployment: Deployment) -> Path:
     """kit.yaml -> kit.lock, examples/embedded.yaml -> examples/embedded.lock."""
@@ -24,9 +26,17 @@ def path_of(deployment: Deployment) -> Path:
 
 
 def read(deployment: Deployment) -> Lock | None:
-    """The lock beside kit.yaml; None where there is none. Raises UsageError when it is none."""
+    """The lock beside kit.yaml; None where there is none. Raises UsageError when it is none, MissingError when it
+    cannot be read."""
     path = path_of(deployment)
-    return document.load(path.read_text(), str(path)) if path.exists() else None
+    try:
+        return document.load(files.read(path, MAX_BYTES).decode(), str(path))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise files.no_read(path, error) from None
+    except ValueError as error:  # not UTF-8, or too long
+        raise document.damaged(str(path), [str(error)]) from None
 
 
 def gather(deployment: Deployment) -> Lock:

@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kit.errors import UsageError
+from kit.parse import yaml_of
 
 _HEAD = """\
 # Every input of this deployment, by content. Written by `kit lock`; review its diff, do not edit it.
@@ -84,12 +85,21 @@ def dump(lock: Lock) -> str:
 def load(text: str, where: str) -> Lock:
     """Read a kit.lock. Raises UsageError naming `where` when it is not one."""
     try:
-        return Lock.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as error:
-        evidence = str(error).splitlines()[:3]
-    except ValidationError as error:
+        return Lock.model_validate(yaml_of(text))
+    except ValidationError as error:  # a ValueError too
         evidence = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5]]
-    raise UsageError(f"{where}: not a lock that `kit lock` wrote", hint="kit lock", evidence=evidence)
+    except ValueError as error:
+        evidence = [str(error)]
+    raise damaged(where, evidence)
+
+
+def damaged(where: str, evidence: list[str]) -> UsageError:
+    """The error for a lock that cannot be read: `kit lock` would lose the identity that only the old one records."""
+    return UsageError(
+        f"{where}: not a lock that `kit lock` wrote",
+        hint=f"git checkout {where} brings it back; or remove it, then: kit lock",
+        evidence=evidence,
+    )
 
 
 def differences(old: Lock | None, new: Lock) -> list[str]:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kit import files
 from kit.errors import IntegrityError, MissingError
+from kit.parse import json_of
 
 BLOCK = 4 << 20
 THREADS = 8  # one reads and hashes about 1 to 2 GB/s; more than this helps no disk array in one machine
@@ -193,7 +194,7 @@ def _read_journal(journal: Path) -> dict[str, list[int | str]]:
         return done
     for line in lines:
         try:
-            name, *rest = json.loads(line)
+            name, *rest = json_of(line)
             done[str(name)] = rest
         except ValueError:  # the line that was being written when the run ended
             continue

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kit import files, proc
 from kit.errors import IntegrityError, MissingError, UsageError
+from kit.parse import json_of
 from kit.patches.catalog import release
 from kit.patches.inside.common import Tree
 
@@ -71,7 +72,7 @@ def read_wheel(wheel: Path, wanted: Iterable[str]) -> Source:
 
 def _from_cache(kept: Path, names: list[str]) -> Source | None:
     try:
-        source = Source(**json.loads(kept.read_text(encoding="utf-8")))
+        source = Source(**json_of(kept.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
     return source if set(names) <= set(source.texts) else None

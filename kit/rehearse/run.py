@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from kit import files
 from kit.config import Deployment
+from kit.parse import json_of
 from kit.reference.store import target_name
 from kit.rehearse.examine import Examined, examine
 from kit.rehearse.prove import cpu_recipe, free_port, watcher_in, written
@@ -84,7 +84,7 @@ def rehearse(small: Deployment, say: Say, *, keep: bool = False) -> Rehearsed:
 def model_type(target: Path) -> str | None:
     """`model_type` at the top of a model's config.json; None where it cannot be read."""
     try:
-        value = json.loads((target / "config.json").read_text(encoding="utf-8")).get("model_type")
+        value = json_of((target / "config.json").read_text(encoding="utf-8")).get("model_type")
     except (OSError, ValueError, AttributeError):
         return None
     return value if isinstance(value, str) else None

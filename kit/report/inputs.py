@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from kit.parse import json_of
+
 
 class _Read(BaseModel):
     """What is read back: additions of a later kit are passed over."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
 class SpanIn(_Read):
@@ -189,7 +190,7 @@ def read_resources(path: Path) -> list[ResourcesIn]:
             for line in handle:
                 if '"resources"' in line:
                     try:
-                        found.append(ResourcesIn.model_validate(json.loads(line)))
+                        found.append(ResourcesIn.model_validate(json_of(line)))
                     except (ValueError, ValidationError):
                         continue
     except OSError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit import __version__
 from kit.bundle.images import ImageArchive
+from kit.parse import json_of
 from kit.sbom import tree as trees
 from kit.sbom.packages import Package, packages
 
@@ -143,7 +143,7 @@ def _pedigree(patches: Sequence[Mapping[str, Any]]) -> Pedigree:
 
 def _patches(tree: trees.Tree) -> list[Mapping[str, Any]]:
     record = tree.files.get(trees.PATCHES)
-    return list(json.loads(record).get("patches", [])) if record else []
+    return list(json_of(record).get("patches", [])) if record else []
 
 
 def _distro(tree: trees.Tree) -> str:

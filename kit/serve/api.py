@@ -12,6 +12,7 @@ import requests
 
 from kit.config import Deployment
 from kit.errors import MissingError
+from kit.parse import json_of
 
 
 class ApiError(Exception):
@@ -131,7 +132,7 @@ def _events(reply: requests.Response) -> Iterator[dict[str, Any]]:
     for line in reply.iter_lines():
         if line.startswith(b"data: ") and line != b"data: [DONE]":
             try:
-                yield json.loads(line[6:])
+                yield json_of(line[6:])
             except ValueError:
                 raise ApiError(f"the stream holds what is no JSON: {line[:100]!r}") from None
 

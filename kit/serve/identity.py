@@ -7,16 +7,19 @@ installed release, in its bundle.json. `kit image verify` reads every byte; this
 from __future__ import annotations
 
 import contextlib
-import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
+from pydantic import BaseModel
 
+from kit import files
 from kit.config import Deployment
 from kit.errors import IntegrityError
+from kit.lock.document import damaged
+from kit.parse import json_of, yaml_of
 from kit.serve.container import docker_errors
 
 if TYPE_CHECKING:
@@ -39,17 +42,55 @@ class Recorded:
     layers: tuple[str, ...]
 
 
+class _Identity(BaseModel):
+    config: str | None = None
+    layers: tuple[str, ...] = ()
+
+
+class _Locked(BaseModel):
+    input: str | None = None
+    identity: _Identity | None = None
+
+
+class _Bundled(BaseModel):
+    config: str
+    layers: tuple[str, ...]
+
+
 def recorded(deployment: Deployment) -> Recorded | None:
-    """What is recorded of the deployment's image; None where nothing is, or it cannot be read."""
+    """What is recorded of the deployment's image; None where nothing is.
+
+    Raises UsageError for a lock, IntegrityError for a bundle.json that is there and says nothing: an image must not
+    pass because the record of it is damaged.
+    """
     lock, bundle = deployment.file.with_suffix(".lock"), deployment.folder.parent / "bundle.json"
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
-        if lock.is_file():  # only its first part is parsed: `kit status` must be quick
-            image = yaml.safe_load(lock.read_text().partition("\nfiles:")[0])["image"]
-            identity = image.get("identity") or {}
-            return Recorded(lock, image.get("input"), identity.get("config"), tuple(identity.get("layers") or ()))
-        image = json.loads(bundle.read_text())["image"]
-        return Recorded(bundle, None, image["config"], tuple(image["layers"]))
-    return None
+    try:
+        if os.path.lexists(lock):  # only its first part is parsed: `kit status` must be quick
+            text = files.read(lock, _MAX_JSON).decode().partition("\nfiles:")[0]
+            locked = _Locked.model_validate(_part(yaml_of(text)))
+            known = locked.identity or _Identity()
+            return Recorded(lock, locked.input, known.config, known.layers)
+        if not os.path.lexists(bundle):
+            return None
+        found = _Bundled.model_validate(_part(json_of(files.read(bundle, _MAX_JSON))))
+        return Recorded(bundle, None, found.config, found.layers)
+    except OSError as error:
+        raise files.no_read(lock if os.path.lexists(lock) else bundle, error) from None
+    except ValueError as error:
+        evidence = str(error).splitlines()[:3]
+    if os.path.lexists(lock):
+        raise damaged(str(lock), evidence)
+    raise IntegrityError(
+        f"{bundle} is damaged: it does not tell which image was qualified",
+        evidence=evidence,
+        hint="install the bundle again: sh install.sh KEY",
+    )
+
+
+def _part(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not isinstance(value.get("image"), dict):
+        raise ValueError("it tells of no image")
+    return dict(value["image"])
 
 
 def unlike(record: Recorded, attrs: Mapping[str, Any], config: str | None = None) -> list[str]:
@@ -122,4 +163,4 @@ def _json(store: Path, digest: str) -> Any:
     path = store / digest.removeprefix("sha256:")
     if path.stat().st_size > _MAX_JSON:
         raise ValueError
-    return json.loads(path.read_bytes())
+    return json_of(path.read_bytes())

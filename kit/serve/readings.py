@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from kit import files
 from kit.errors import MissingError
 from kit.logs.acceptance import Acceptance, Sample
+from kit.parse import json_of
 from kit.smoke.counters import Counters
 from kit.watch.words import duration
 
@@ -33,14 +36,22 @@ class Reading:
     accepted_tokens: int
 
 
+def _reading(kept: Mapping[str, Any]) -> Reading:
+    at = float(kept["time"])
+    if not math.isfinite(at):
+        raise ValueError("no time")
+    counts = (int(kept[name]) for name in ("drafts", "draft_tokens", "accepted_tokens"))
+    return Reading(at, str(kept["started"]), *counts)
+
+
 def load(path: Path) -> list[Reading]:
     """All readings, oldest first; lines that are none are skipped."""
     found = []
     try:
-        for line in path.read_text().splitlines():
+        for line in path.read_text(errors="replace").splitlines():
             try:
-                found.append(Reading(**json.loads(line)))
-            except (ValueError, TypeError):
+                found.append(_reading(json_of(line)))
+            except (ValueError, TypeError, KeyError, OverflowError):
                 continue
     except OSError:
         return []

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kit.config import Deployment
-from kit.errors import EngineFailed, GateError, MissingError
+from kit.errors import EngineFailed, GateError, KitError, MissingError
 from kit.logs.acceptance import Acceptance, Sample
 from kit.logs.model import Line
 from kit.render.container import container_name
@@ -191,8 +191,11 @@ def read_log(chunks: Iterable[bytes]) -> Log:
 
 
 def _warnings(deployment: Deployment, now: Status, acceptance: str | None) -> Iterator[str]:
-    if now.as_locked is False and (record := recorded(deployment)):
-        yield f"the image is not the one in {record.file.name}"
+    try:
+        if now.as_locked is not True and (record := recorded(deployment)) and now.as_locked is False:
+            yield f"the image is not the one in {record.file.name}"
+    except KitError as error:
+        yield f"whether the image is the qualified one cannot be told: {error.message}"
     if now.version and not now.version.startswith(deployment.kit.engine.vllm):
         yield f"vLLM {now.version} runs, kit.yaml says {deployment.kit.engine.vllm}"
     if acceptance:
@@ -207,7 +210,10 @@ def _as_locked(deployment: Deployment, container: Container, client: DockerClien
     """Whether the container's image is the one that was recorded: its inputs, and where known its layers."""
     from docker.errors import NotFound
 
-    record = recorded(deployment)
+    try:
+        record = recorded(deployment)
+    except KitError:
+        return None  # the warnings say why
     if record is None or not (record.input or record.layers):
         return None
     attrs: dict[str, Any] = {"Config": {"Labels": container.labels}}

@@ -116,7 +116,8 @@ def _died(died: Died, emit: Emit | None) -> int:
         emit(_failed(died.reason, died.diagnosis))
     else:
         out.data(
-            render_text(died.diagnosis, path=str(died.log), colour=out.colour(sys.stdout), width=out.width(sys.stdout))
+            render_text(died.diagnosis, path=str(died.log), colour=out.colour(sys.stdout), width=out.width(sys.stdout)),
+            coloured=True,
         )
     out.error(
         EngineFailed("the engine failed to start", hint=f"mend the cause, then kit up; the whole log: {died.log}")
@@ -204,4 +205,4 @@ def _print_diagnosis(diagnosis: Diagnosis | None, emit: Emit | None) -> None:
     from kit.logs import render_text
 
     if diagnosis is not None and not emit:
-        out.data(render_text(diagnosis, colour=out.colour(sys.stdout), width=out.width(sys.stdout)))
+        out.data(render_text(diagnosis, colour=out.colour(sys.stdout), width=out.width(sys.stdout)), coloured=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from kit.parse import json_of
 from kit.serve.runs import record
 from kit.watch.estimate import durations
 from kit.watch.model import Snapshot
@@ -52,9 +53,11 @@ def former(runs: Path, *, but: Path | None = None) -> list[dict[str, float]]:
         if folder == but:
             continue
         try:
-            value = json.loads((folder / NAME).read_text())
+            value = json_of((folder / NAME).read_text())
             if value["schema"] == SCHEMA and value["ready_s"] is not None:
-                found.append({str(name): float(seconds) for name, seconds in value["seconds"].items()})
+                seconds = {str(name): float(took) for name, took in value["seconds"].items()}
+                if all(map(math.isfinite, seconds.values())):
+                    found.append(seconds)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
     return found

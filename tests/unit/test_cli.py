@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kit.cli import out
+from kit.cli.main import main
 from kit.cli.out import clean
 
 ROOT = Path(__file__).parents[2]
@@ -72,3 +74,28 @@ def test_a_closed_pipe_is_no_error() -> None:
 def test_control_characters_are_shown_not_sent() -> None:
     assert clean("a\x1b[31mb\x07\u202ec\x9b") == "a\\x1b[31mb\\x07\\u202ec\\x9b"
     assert clean("tab\tkept") == "tab\tkept"
+
+
+def test_results_that_quote_others_are_cleaned(capsys: pytest.CaptureFixture[str]) -> None:
+    out.data("label\ta=\x1b[31m\x9b\nnext")
+    out.data("\x1b[31mred\x1b[0m", coloured=True)
+    assert capsys.readouterr().out == "label\ta=\\x1b[31m\\x9b\nnext\n\x1b[31mred\x1b[0m\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (NotADirectoryError(20, "Not a directory", "/a/b"), ["/a/b: Not a directory", "ls -ld /a/b"]),
+        (OSError(40, "Too many levels of symbolic links", "/a"), ["/a: Too many levels", "ls -ld /a"]),
+        (OSError(28, "No space left on device"), ["no space left", "df -h"]),
+    ],
+)
+def test_what_the_system_refuses_is_no_fault_of_the_kit(error, said, monkeypatch, capsys) -> None:
+    def verb(args: list[str]) -> None:
+        raise error
+
+    monkeypatch.setattr("kit.cli.main._run", verb)
+    with pytest.raises(SystemExit) as ended:
+        main(["status"])
+    told = capsys.readouterr().err
+    assert ended.value.code == 5 and all(text in told for text in said)

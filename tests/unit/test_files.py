@@ -1,5 +1,6 @@
 """Files appear whole or not at all."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,22 @@ def test_too_little_space_is_said_before(tmp_path: Path) -> None:
     ) as caught:
         files.need_space(tmp_path / "not" / "made" / "yet", 1 << 60, "a test")
     assert caught.value.hint and "kit fetch --gc" in caught.value.hint
+
+
+def test_a_file_is_read_up_to_a_limit_and_no_pipe_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    assert files.read(path, 5) == b"12345"
+    with pytest.raises(ValueError, match="longer than 4 bytes"):
+        files.read(path, 4)
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(OSError, match=r"a folder|not a regular file"):
+            files.read(other, 5)
+
+
+def test_a_folder_in_the_place_of_a_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file" / "inside").mkdir(parents=True)
+    with pytest.raises(MissingError, match=r"cannot write .*file"):
+        files.write(tmp_path / "file", "new")
+    assert names(tmp_path) == ["file"]

@@ -59,3 +59,10 @@ def test_stream_hands_over_lines_as_they_come() -> None:
     lines: list[str] = []
     proc.stream([sys.executable, "-c", "print('a'); import sys; print('b', file=sys.stderr)"], lines.append)
     assert sorted(lines) == ["a", "b"]
+
+
+def test_a_missing_program_has_a_next_step() -> None:
+    for program, hint in (("/no/such/program", "ls -l /no/such/program"), ("no-such-program", "mend PATH")):
+        with pytest.raises(MissingError) as caught:
+            proc.run([program])
+        assert hint in str(caught.value.hint)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kit.bundle import acceptance
+from kit.bundle.box import Machine
 from kit.bundle.manifest import load as read_manifest
 from kit.bundle.qualification import Qualification
 from kit.bundle.releases import Pending, Releases
 from kit.cli.main import main
+from kit.cli.progress import byte_progress
+from kit.render.container import name_in
 
 from .conftest import bundle_json
 from .test_contents import DOCTOR, SMOKE
@@ -135,3 +139,64 @@ def test_the_acceptance_report(tmp_path, image):
     ):
         assert acceptance.report(found, None, "", bad, None)["verdict"] == "fail"
         acceptance.lines(acceptance.report(found, None, "", bad, None))
+
+
+@pytest.mark.parametrize(
+    "name", ["./b-2", "b-2/", "../releases/b-2", ".", "..", "", "x" * 300, "\x1b[31m", "{0}/releases/b-2"]
+)
+def test_a_path_is_no_name_of_a_release(tmp_path, image, capsys, name):
+    releases = Releases(tmp_path)
+    for known in ("a-1", "b-2"):
+        release(tmp_path, known, image)
+    releases.make_current("b-2", remember=True)
+    for verb in (["remove", name.format(tmp_path)], ["rollback", "--release", name.format(tmp_path)]):
+        code, _, err = kit(capsys, verb[0], "--in", tmp_path, *verb[1:])
+        assert code == 5 and "is not installed here" in err and "there are: a-1, b-2" in err
+    assert releases.installed() == ["a-1", "b-2"] and releases.current == "b-2"
+
+
+def test_a_damaged_folder_of_releases_is_still_listed(tmp_path, image, capsys):
+    for name in ("a-1", "b-2", "c-3"):
+        release(tmp_path, name, image)
+    folder = tmp_path / "releases"
+    (folder / "dangling").symlink_to("nowhere")
+    (folder / "link").symlink_to("a-1")
+    (folder / "\x1b[31m").mkdir()
+    (folder / "\x1b[31m" / "bundle.json").write_bytes(bundle_json(image, "a-1"))
+    (folder / "a-1" / "installed.json").write_text('{"installed": ["\\u001b[31m"]}')
+    (folder / "b-2" / "installed.json").write_text("[" * 100_000)
+    (folder / "c-3" / "previous").write_bytes(b"\xff")
+    Releases(tmp_path).make_current("c-3", remember=False)
+    code, out, _ = kit(capsys, "list", "--in", tmp_path)
+    assert code == 0 and [line.split()[0] for line in out.splitlines()] == ["a-1", "b-2", "c-3"]
+    assert "\x1b" not in out
+    (tmp_path / "pending.json").write_text("[" * 100_000)
+    code, _, err = kit(capsys, "list", "--in", tmp_path)
+    assert code == 2 and f"rm -r {tmp_path / 'pending.json'}" in err
+    (tmp_path / "pending.json").unlink()
+    (folder / "a-1" / "bundle.json").write_text("{")
+    code, _, err = kit(capsys, "remove", "--in", tmp_path, "a-1")
+    assert code == 6 and "release a-1: bundle.json" in err and str(folder / "a-1") in err
+
+
+def test_only_the_engine_knows_whether_a_damaged_release_runs(tmp_path, image, monkeypatch):
+    release(tmp_path, "a-1", image)
+    machine = Machine(Releases(tmp_path), print, byte_progress)
+    asked: list[str] = []
+    found: list[SimpleNamespace | None] = [None]
+
+    def find(client, name):
+        asked.append(name)
+        return found[0]
+
+    monkeypatch.setattr("kit.bundle.box.find", find)
+    machine.__dict__["engine"] = SimpleNamespace(client=lambda: SimpleNamespace(close=lambda: None))
+    script = tmp_path / "releases" / "a-1" / "kit"
+    for text in (None, "#!/bin/sh\nexit 127\n"):
+        if text:
+            script.write_text(text)
+            script.chmod(0o755)
+        for status, up in (("running", True), ("paused", True), ("exited", False), (None, False)):
+            found[0] = SimpleNamespace(status=status) if status else None
+            assert machine.is_up("a-1") is up
+    assert set(asked) == {name_in("embedded", tmp_path.resolve() / "releases" / "a-1" / "deployment")}

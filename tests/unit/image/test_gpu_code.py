@@ -113,7 +113,9 @@ def test_which_card_takes_what(held: str, capability: tuple[int, int], way: str)
     assert support([Code.parse(text) for text in held.split()], capability) == way
 
 
-@pytest.mark.parametrize("text", ["sm_", "sm_x", "gfx90", "sm_9", '["sm_80"]', "3", '{"_C": ["sm_80; rm"]}'])
+@pytest.mark.parametrize(
+    "text", ["sm_", "gfx90", '["sm_80"]', "3", '{"_C": ["sm_80; rm"]}', '{"_C": 5}', '{"_C": [[]]}', "[" * 100_000]
+)
 def test_a_label_of_somebody_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         gpu_code.from_label(text)

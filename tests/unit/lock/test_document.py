@@ -53,3 +53,10 @@ def test_differences_are_one_line_each_in_words():
 def test_something_else_is_refused(text: str):
     with pytest.raises(UsageError, match=r"kit\.lock: not a lock"):
         load(text, "kit.lock")
+
+
+def test_a_damaged_lock_says_how_to_go_on() -> None:
+    for text in ("", "[" * 100_000, "a: 2024-13-99", "9" * 5000, "schema: kit.lock/9"):
+        with pytest.raises(UsageError, match=r"x\.lock: not a lock") as caught:
+            load(text, "x.lock")
+        assert caught.value.hint == "git checkout x.lock brings it back; or remove it, then: kit lock"

@@ -19,6 +19,7 @@ from kit.report.inputs import SmokeIn, StagesIn, read, read_resources
 from kit.report.memory import rows
 from kit.report.page import page
 from kit.report.timeline import LABEL, WIDTH, timeline
+from kit.watch.history import former
 from tests.unit.report.sample import HOSTILE, contents, smoke, stages
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -192,3 +193,15 @@ def test_files_that_are_no_good_become_notes(tmp_path: Path) -> None:
     assert len(notes) == 2 and notes[0].startswith("smoke.json cannot be read")
     (tmp_path / "events.jsonl").write_text('{"event": "resources", "at": 1}\n{"event": "resources"\n{"resources": 1}\n')
     assert [s.at for s in read_resources(tmp_path / "events.jsonl")] == [1.0]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_a_number_that_is_none_is_a_note(number: str, tmp_path: Path) -> None:
+    (tmp_path / "stages.json").write_text(f'{{"ready_s": {number}, "ended_s": 1}}')
+    notes: list[str] = []
+    assert read(tmp_path / "stages.json", StagesIn, notes) is None and "stages.json cannot be read" in notes[0]
+    for name, value in {"good": "1", "bad": number}.items():
+        (tmp_path / name).mkdir()
+        text = f'{{"schema": "kit.stages/1", "ready_s": 1, "seconds": {{"load": {value}}}}}'
+        (tmp_path / name / "stages.json").write_text(text)
+    assert former(tmp_path) == [{"load": 1.0}]

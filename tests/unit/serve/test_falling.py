@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.server
+import json
 import threading
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -98,3 +100,14 @@ def test_a_new_container_begins_anew(watched: Watched) -> None:
     assert watched.hours(3, 2.0, 0.7) is not None
     watched.now += 300
     assert watched.look(started="b") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"\xff\xfe", b"[" * 100_000, b"[1]", b"null", b'{"time": NaN, "started": "x", "drafts": 1}', b'{"time": "x"}'],
+)
+def test_readings_that_are_none_are_skipped(tmp_path: Path, line: bytes) -> None:
+    good = readings.Reading(1.0, "x", 1, 5, 2)
+    path = tmp_path / "readings.jsonl"
+    path.write_bytes(json.dumps(asdict(good)).encode() + b"\n" + line + b"\n")
+    assert readings.load(path) == [good]

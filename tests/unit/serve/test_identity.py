@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from kit.config import Deployment, load
-from kit.errors import IntegrityError
+from kit.errors import IntegrityError, MissingError, UsageError
 from kit.serve import identity
 from kit.serve.identity import CONTENT, Recorded
+from kit.serve.status import Status, _warnings
 
 INPUT = "5" * 64
 NAME = f"vllm-kit/vllm-cpu:0.32.0-{INPUT[:12]}"
@@ -130,10 +131,34 @@ def test_a_lock_of_other_inputs_is_said_but_hinders_nobody(deployment, said):
     assert len(said) == 1 and "is of other inputs than this image; kit lock" in said[0]
 
 
-@pytest.mark.parametrize("text", ["", "image: 5\n", "image: [\n", "image:\n  identity: 3\n"])
-def test_a_file_that_is_no_lock_records_nothing(deployment, said, text):
-    deployment.file.with_suffix(".lock").write_text(text)
-    check(deployment, attrs(label="other"), said)
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"image: 5\n",
+        b"image: [\n",
+        b"image:\n  identity: 3\n",
+        b"image:\n  input: 5\n",
+        b"image:\n  identity:\n    layers: abc\n",
+        b"\xff",
+        b"[" * 100_000,
+    ],
+)
+def test_an_image_does_not_pass_because_its_record_is_damaged(deployment, said, data):
+    lock, bundle = deployment.file.with_suffix(".lock"), deployment.folder.parent / "bundle.json"
+    bundle.write_bytes(data)
+    with pytest.raises(IntegrityError, match="does not tell which image"):
+        check(deployment, attrs(), said)
+    lock.write_bytes(data)
+    with pytest.raises(UsageError, match="not a lock") as caught:
+        check(deployment, attrs(), said)
+    assert "git checkout" in str(caught.value.hint)
+    now = Status("ready", None)
+    assert "cannot be told" in next(_warnings(deployment, now, None))
+    lock.unlink()
+    lock.mkdir()
+    with pytest.raises(MissingError, match="a folder"):
+        check(deployment, attrs(), said)
     assert said == []
 
 
