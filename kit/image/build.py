@@ -72,9 +72,9 @@ def ensure(
             return there
         _need_space(recipe, engine, sum(w.size for w in recipe.wheels))  # at the very least, before the fetch
         fetch(recipe, store, say)
-        _need_space(recipe, engine, _unpacked(recipe, store))
         base = base_tar(recipe.base, store, say)
         with staged(recipe, base, store) as folder:
+            _need_space(recipe, engine, _unpacked(folder / "wheels"))
             buildx(recipe, engine, folder, output(recipe.reference, engine), say, no_cache=again, detail=detail)
     made = find(recipe, engine)
     if made is None:
@@ -140,10 +140,10 @@ def _need_space(recipe: Recipe, engine: Engine, unpacked: int) -> None:
         files.need_space(Path(engine.data_root), size, f"building {recipe.reference}")
 
 
-def _unpacked(recipe: Recipe, store: Store) -> int:
-    """Bytes of all files in the wheels of `recipe`, which are in the store."""
+def _unpacked(wheels: Path) -> int:
+    """Bytes of all files in the wheels of a folder, whose hashes were checked."""
     total = 0
-    for wheel in recipe.wheels:
-        with zipfile.ZipFile(store.path(wheel.sha256)) as archive:
+    for path in wheels.iterdir():
+        with zipfile.ZipFile(path) as archive:
             total += sum(info.file_size for info in archive.infolist())
     return total
