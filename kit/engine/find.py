@@ -127,7 +127,7 @@ def _reason(host: str) -> str | None:
     try:
         with contextlib.closing(_client(host, 5)) as client:
             client.ping()
-    except DockerException as error:
+    except (DockerException, ValueError) as error:  # ValueError: no address at all
         return str(error)
     return None
 
@@ -162,8 +162,11 @@ def _describe(kind: Literal["found", "private"], host: str, source: str, layout:
     try:
         with contextlib.closing(_client(host, 30)) as client:
             info = client.info()
-    except DockerException as error:
-        raise MissingError(f"the Docker engine at {host} does not answer as one: {error}") from None
+    except (DockerException, ValueError) as error:
+        raise MissingError(
+            f"the Docker engine at {host} does not answer as one: {error}",
+            hint="env | grep DOCKER_ shows what is set; docker info tells more",
+        ) from None
     if kind == "private":
         docker: Path | None = layout.root / "usr" / "bin" / "docker"
         env = {"DOCKER_CONFIG": str(layout.cli_config)}

@@ -130,7 +130,9 @@ def _update_lists(deployment: Deployment, upgrade: Sequence[str], say: Say) -> N
             is_deb = name in {d.name for d in base.locked()}
             raise UsageError(
                 f"no locked wheel is called {name!r}",
-                hint=f"kit lock --upgrade {ALL_DEBIAN}: Debian packages move together" if is_deb else None,
+                hint=f"kit lock --upgrade {ALL_DEBIAN}: Debian packages move together"
+                if is_deb
+                else f"kit lock --upgrade takes the names under wheels: in {path_of(deployment)}",
             )
     if ALL_DEBIAN in upgrade or base.stale():
         base.make(say)

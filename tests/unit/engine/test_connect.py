@@ -62,6 +62,13 @@ def test_docker_host_is_final(alone: Path, monkeypatch: pytest.MonkeyPatch):
     assert caught.value.hint == "start that engine, or change DOCKER_HOST"
 
 
+def test_a_docker_host_that_is_no_address(alone: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DOCKER_HOST", "http://[::1")
+    with pytest.raises(MissingError, match="Invalid IPv6 URL") as caught:
+        connect()
+    assert caught.value.hint == "start that engine, or change DOCKER_HOST"
+
+
 def test_the_current_context_is_read(alone: Path, monkeypatch: pytest.MonkeyPatch):
     import hashlib
     import json
