@@ -27,6 +27,7 @@ def replacing(path: Path, mode: int = 0o644) -> Iterator[IO[bytes]]:
     as it was and nothing is left beside it.
     """
     try:
+        _no_device(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         fd, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
@@ -49,6 +50,14 @@ def replacing(path: Path, mode: int = 0o644) -> Iterator[IO[bytes]]:
     except BaseException:
         _remove(name)
         raise
+
+
+def _no_device(path: Path) -> None:
+    """Raise OSError where something else than a file is: a rename would put a file in the place of /dev/null."""
+    with contextlib.suppress(FileNotFoundError):
+        kind = path.stat().st_mode
+        if not stat.S_ISREG(kind):
+            raise OSError(errno.EINVAL, "a folder is there" if stat.S_ISDIR(kind) else "no file, but a device or pipe")
 
 
 def write(path: Path, data: bytes | str, mode: int = 0o644) -> None:

@@ -81,3 +81,12 @@ def test_a_folder_in_the_place_of_a_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"cannot write .*file"):
         files.write(tmp_path / "file", "new")
     assert names(tmp_path) == ["file"]
+
+
+def test_no_file_takes_the_place_of_a_device_or_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(MissingError, match="no file, but a device or pipe"):
+            files.write(tmp_path / name, "new")
+    assert names(tmp_path) == ["link", "pipe"] and (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
