@@ -98,15 +98,18 @@ def journal_log(unit: str) -> Iterator[bytes]:
     """What journald holds of a unit. Raises MissingError without journalctl, UsageError for an unknown unit."""
     if unit.startswith("-"):
         raise UsageError(f"{unit!r} is not the name of a unit", hint="kit diagnose --journal vllm.service")
-    args = ["journalctl", "--no-pager", "--output", "short-iso-precise", "--unit", unit]
+    # quiet: what journalctl says of itself, such as "No journal files were found.", is no log
+    args = ["journalctl", "--quiet", "--no-pager", "--output", "short-iso-precise", "--unit", unit]
+    hint = "systemctl list-units; journalctl may need root"
     empty = True
-    for line in proc.lines(args, silence=lambda: 60.0):
-        empty = empty and line.startswith("-- ")
-        yield line.encode() + b"\n"
+    try:
+        for line in proc.lines(args, silence=lambda: 60.0):
+            empty = False
+            yield line.encode() + b"\n"
+    except proc.ProcessFailed as error:
+        raise MissingError(f"journald does not tell of {unit}", hint=hint, evidence=error.evidence) from None
     if empty:
-        raise MissingError(
-            f"the journal holds nothing of {unit}", hint="systemctl list-units; journalctl may need root"
-        )
+        raise MissingError(f"the journal holds nothing of {unit}", hint=hint)
 
 
 def host(container: ContainerState | None = None, ended: float | None = None) -> Host:

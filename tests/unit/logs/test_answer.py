@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +96,12 @@ def test_several_files_are_one_log(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_wrong_usage_is_refused(args: list[str], error: type[Exception]) -> None:
     with pytest.raises(error):
         command(args)
+
+
+@pytest.mark.skipif(shutil.which("journalctl") is None, reason="no journalctl here")
+def test_a_unit_of_which_the_journal_holds_nothing_is_no_healthy_log() -> None:
+    with pytest.raises(MissingError, match=r"of no-such-unit-of-ours"):
+        command(["--journal", "no-such-unit-of-ours.service"])
 
 
 def test_standard_input_through_a_real_process() -> None:
