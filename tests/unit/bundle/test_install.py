@@ -383,15 +383,22 @@ def test_kill_at_every_moment_of_an_upgrade(box, two, tmp_path):
     assert every_moment(lambda: put(two[1], box), reset, check) > 50
 
 
-def test_kill_at_every_moment_of_a_rollback(box, two, tmp_path):
-    a, b = put(two[0], box), put(two[1], box)
-    saved = tmp_path.with_name(f"{tmp_path.name}-saved")
-    shutil.copytree(tmp_path, saved, symlinks=True)
+def putting_back(folder: Path) -> Callable[[], None]:
+    """A function that makes machine/ and opt/ of `folder` again what they are now."""
+    saved = folder.with_name(f"{folder.name}-saved")
+    shutil.copytree(folder, saved, symlinks=True)
 
     def reset() -> None:
         for name in ("machine", "opt"):
-            shutil.rmtree(tmp_path / name)
-            shutil.copytree(saved / name, tmp_path / name, symlinks=True)
+            shutil.rmtree(folder / name)
+            shutil.copytree(saved / name, folder / name, symlinks=True)
+
+    return reset
+
+
+def test_kill_at_every_moment_of_a_rollback(box, two, tmp_path):
+    a, b = put(two[0], box), put(two[1], box)
+    reset = putting_back(tmp_path)
 
     def check(moment: int) -> None:
         if box.releases.current == b and moment % 2:
@@ -407,13 +414,7 @@ def test_kill_at_every_moment_of_a_rollback(box, two, tmp_path):
 
 def test_kill_at_every_moment_of_a_removal(box, old, two, tmp_path):
     o, a, b = put(old, box), put(two[0], box), put(two[1], box)
-    saved = tmp_path.with_name(f"{tmp_path.name}-saved")
-    shutil.copytree(tmp_path, saved, symlinks=True)
-
-    def reset() -> None:
-        for name in ("machine", "opt"):
-            shutil.rmtree(tmp_path / name)
-            shutil.copytree(saved / name, tmp_path / name, symlinks=True)
+    reset = putting_back(tmp_path)
 
     def check(moment: int) -> None:
         if o in box.releases.installed():
