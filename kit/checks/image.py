@@ -47,20 +47,17 @@ class GpuCode(GpuCheck):
             modules = from_label(label)
         except ValueError as error:
             return self.unknown(f"label {CODE_LABEL} cannot be read ({str(error)[:200]})", "kit image build --again")
-        for card in capabilities:
-            name = "{}.{}".format(*card)
-            ways = {module: support(codes, card) for module, codes in sorted(modules.items())}
-            lacking = [module for module, way in ways.items() if way == "none" and CORE.match(module)]
-            if lacking:
-                held = "; ".join(f"{module}: {', '.join(map(str, sorted(modules[module])))}" for module in lacking)
+        ways = {card: {name: support(codes, card) for name, codes in sorted(modules.items())} for card in capabilities}
+        for card, way in ways.items():
+            if lacking := [name for name in way if way[name] == "none" and CORE.match(name)]:
+                held = "; ".join(f"{name}: {', '.join(map(str, sorted(modules[name])))}" for name in lacking)
                 return self.bad(
-                    f"no code for compute capability {name} in {held}",
+                    f"no code for compute capability {card[0]}.{card[1]} in {held}",
                     f"sm_{card[0]}{card[1]}, or PTX of it or before",
                     "a release of vLLM built for this card: engine.vllm in kit.yaml, kit image build",
                 )
         parts = [f"compute capability {', '.join('{}.{}'.format(*card) for card in capabilities)}"]
-        if slow := [module for module, way in ways.items() if way == "jit"]:
-            parts.append(f"compiled by the driver at first use: {', '.join(slow)}")
-        if without := [module for module, way in ways.items() if way == "none"]:
-            parts.append(f"for other cards only: {', '.join(without)}")
+        for kind, text in (("jit", "compiled by the driver at first use"), ("none", "for other cards only")):
+            if names := [name for name in sorted(modules) if any(way[name] == kind for way in ways.values())]:
+                parts.append(f"{text}: {', '.join(names)}")
         return self.good("; ".join(parts))

@@ -8,10 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kit.config import Deployment
 from kit.errors import MissingError, UsageError
+from kit.parse import yaml_of
 
 REFERENCE_TOKENS = (5, 64, 99)
 
@@ -60,8 +59,8 @@ def _file_text(path: Path) -> str:
 def _read(text: str, where: str) -> list[Prompt]:
     hint = "a prompts file is a YAML list of {name: ..., text: ...}"
     try:
-        items = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        items = yaml_of(text)
+    except ValueError as error:
         raise UsageError(f"{where} is not YAML: {error}", hint=hint) from None
     if not isinstance(items, list) or not items:
         raise UsageError(f"{where} holds no list of prompts", hint=hint)

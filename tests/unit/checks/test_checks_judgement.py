@@ -259,6 +259,8 @@ LABEL = '{"_C":["compute_80","sm_80","sm_120a"],"_flashmla_C":["sm_90a"],"_vllm_
          "for other cards only: _flashmla_C"),
         (LABEL, ((7, 5),), "fail", "no code for compute capability 7.5 in _C: compute_80, sm_80, sm_120a"),
         (LABEL, ((7, 5), (12, 0)), "fail", "no code for compute capability 7.5 in _C: compute_80, sm_80, sm_120a"),
+        (LABEL, ((9, 0), (12, 0)), "pass", "compute capability 9.0, 12.0; compiled by the driver at first use: "
+         "_C, _vllm_fa2_C; for other cards only: _flashmla_C"),
         (LABEL, (), "skip", "no card here, and gpus.name is none whose compute capability is known"),
         (None, ((12, 0),), "skip", "the image is not there, or not one that tells"),
         ('{"_C":["what"]}', ((12, 0),), "warn", "unknown: label kit.gpu-code cannot be read "
